@@ -1,0 +1,1 @@
+"""Audio: decode, encode, resample and PCM, each a library behind one small function."""

@@ -1,0 +1,1 @@
+"""The families that paraudio knows, one module each."""

@@ -1,0 +1,1 @@
+"""HTTP: the quart-trio application, one module a resource."""

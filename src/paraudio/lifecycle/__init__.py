@@ -1,0 +1,1 @@
+"""Lifecycle: registered models, their loads and retirements, residency, and shutdown phases."""

@@ -1,0 +1,1 @@
+"""The model store: what can be fetched, from where, checked by hash."""

@@ -1,0 +1,1 @@
+"""Transport: sockets, bounded reads and sends, drain; the only room that knows hypercorn."""
