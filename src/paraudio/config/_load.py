@@ -1,0 +1,231 @@
+"""File, environment and flags made one checked configuration."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from paraudio.config._defaults import DEFAULT_MODELS
+from paraudio.config._documents import Document, read_document
+from paraudio.config._layers import (
+    PATHS,
+    Layer,
+    absolute,
+    environment_layer,
+    exists,
+    flag_layer,
+    overlay,
+)
+from paraudio.config._model import STORE_PREFIX, parse_model
+from paraudio.config._problems import (
+    ModelObjectError,
+    Place,
+    Problem,
+    SettingsError,
+    dotted,
+    problems_of,
+    shown,
+)
+from paraudio.config._schema import Settings
+from paraudio.spec import ModelSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """Where each setting was said; the later layers win."""
+
+    document: Document | None
+    layers: tuple[Layer, ...]
+
+    def of(self, place: Place) -> str:
+        """The flag, variable or file (with its line) that said it, or "default"."""
+        for layer in reversed(self.layers):
+            for end in range(len(place), 0, -1):
+                if place[:end] in layer.sources:
+                    return layer.sources[place[:end]]
+        if self.document is None or not place or place[0] not in self.document.data:
+            return "default"
+        return self.document.source(place)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A complete configuration.
+
+    Attributes:
+        settings: What holds.
+        origins: Where it was said.
+        warnings: What is not wrong but worth a line, such as a variable that nothing reads.
+    """
+
+    settings: Settings
+    origins: Origins
+    warnings: tuple[str, ...]
+
+
+def load_settings(
+    *, config: Path | None, environ: Mapping[str, str], flags: Mapping[str, object]
+) -> Settings:
+    """Merge and check the configuration; see `load`."""
+    return load(config=config, environ=environ, flags=flags).settings
+
+
+def load(*, config: Path | None, environ: Mapping[str, str], flags: Mapping[str, object]) -> Loaded:
+    """Merge and check the configuration, and keep where each setting was said.
+
+    Args:
+        config: A JSON or TOML file; None takes the embedded default models.
+        environ: The environment, of which the ``PARAUDIO_*`` variables are read.
+        flags: Dotted setting names (``port``, ``live_ingest.max_chunk_bytes``) to their values,
+            which win over all else; None and an empty tuple are not given.
+
+    Raises:
+        SettingsError: A `ConfigError` that says everything that is wrong, each with its source.
+    """
+    document = None if config is None else read_document(config)
+    layers = (environment_layer(environ), flag_layer(flags))
+    origins = Origins(document, layers)
+    tree = _absolute_paths(document)
+    for layer in layers:
+        tree = overlay(tree, layer)
+    objects = tree.pop("models", None)
+    specs, problems = _models(objects, tree, document)
+    settings, more = _settings(tree, specs)
+    problems = [*more, *problems]
+    if settings is not None:
+        problems += _unusable_paths(settings)
+    if problems or settings is None:
+        raise SettingsError([_with_source(problem, origins) for problem in problems])
+    warnings = [warning for layer in layers for warning in layer.warnings]
+    return Loaded(settings, origins, (*warnings, *_warnings(settings, document)))
+
+
+def _absolute_paths(document: Document | None) -> dict[str, Any]:
+    if document is None:
+        return {}
+    tree = dict(document.data)
+    for name, *below in PATHS:
+        if not below and name in tree:
+            tree[name] = absolute(tree[name], document.path.parent)
+        elif below and isinstance(tree.get(name), dict) and below[0] in tree[name]:
+            path = absolute(tree[name][below[0]], document.path.parent)
+            tree[name] = {**tree[name], below[0]: path}
+    return tree
+
+
+def _settings(
+    tree: Mapping[str, Any], specs: tuple[ModelSpec, ...]
+) -> tuple[Settings | None, list[Problem]]:
+    try:
+        return Settings.model_validate({**tree, "models": specs}), []
+    except ValidationError as error:
+        return None, problems_of(error, Settings)
+
+
+def _models(
+    objects: object, tree: Mapping[str, Any], document: Document | None
+) -> tuple[tuple[ModelSpec, ...], list[Problem]]:
+    """The specs of ``models``; those that are wrong are left out and said."""
+    if document is None:
+        return _eager(DEFAULT_MODELS, tree), []
+    if objects is None and "models" not in document.data:
+        return (), []
+    if not isinstance(objects, list):
+        message = f"models must be a list of model objects, not {shown(objects)}"
+        return (), [Problem("models", message, place=("models",))]
+    specs: dict[int, ModelSpec] = {}
+    problems = []
+    for index, item in enumerate(objects):
+        try:
+            specs[index] = _model(item, index, tree, document.path.parent)
+        except ModelObjectError as error:
+            problems += [
+                replace(problem, place=("models", index, *problem.place))
+                for problem in error.problems
+            ]
+    return tuple(specs.values()), [*problems, *_same_ids(objects)]
+
+
+def _model(item: object, index: int, tree: Mapping[str, Any], base: Path) -> ModelSpec:
+    key = f"models[{index}]"
+    if not isinstance(item, dict):
+        raise ModelObjectError([Problem(key, f"{key} must be an object, not {shown(item)}")])
+    parallel = tree.get("parallel_jobs") is True
+    return parse_model(
+        {"lazy": tree.get("lazy_load") is not False, **item},
+        parallel=parallel,
+        base=base,
+        param=key,
+    )
+
+
+def _eager(specs: Sequence[ModelSpec], tree: Mapping[str, Any]) -> tuple[ModelSpec, ...]:
+    lazy = tree.get("lazy_load") is not False
+    return tuple(replace(spec, lazy=lazy) for spec in specs)
+
+
+def _same_ids(objects: Sequence[object]) -> list[Problem]:
+    first: dict[str, int] = {}
+    problems = []
+    for index, item in enumerate(objects):
+        name = item.get("id") if isinstance(item, dict) else None
+        if not isinstance(name, str):
+            continue
+        if name in first:
+            place: Place = ("models", index, "id")
+            key = dotted(place)
+            message = (
+                f"{key} must not be {shown(name)}, which models[{first[name]}] has already; "
+                "each model needs a name of its own"
+            )
+            problems.append(Problem(key, message, place=place))
+        first.setdefault(name, index)
+    return problems
+
+
+def _unusable_paths(settings: Settings) -> list[Problem]:
+    """Paths without which the server could not even start."""
+    problems = []
+    if settings.tls is not None:
+        for name, path in (("cert", settings.tls.cert), ("key", settings.tls.key)):
+            if not exists(path):
+                key = f"tls.{name}"
+                message = f"{key} must be a file that can be read, not {shown(path)}"
+                problems.append(Problem(key, message, place=("tls", name)))
+    journal = settings.journal
+    if journal is not None and not Path(journal).parent.is_dir():
+        message = f"journal must be a file in a folder that exists, not {shown(journal)}"
+        problems.append(Problem("journal", message, place=("journal",)))
+    return problems
+
+
+def _with_source(problem: Problem, origins: Origins) -> Problem:
+    source = origins.of(problem.place)
+    hint = ""
+    if source.startswith("PARAUDIO_") and "tcp://" in problem.message:
+        hint = (
+            " (Kubernetes sets such a variable for a service named paraudio: "
+            "set enableServiceLinks: false, or rename the service)"
+        )
+    return replace(
+        problem,
+        source="" if source == "default" else source,
+        message=problem.message + hint,
+    )
+
+
+def _warnings(settings: Settings, document: Document | None) -> list[str]:
+    lines = []
+    if document is not None and "models" not in document.data:
+        lines.append(
+            f"{document.shown} has no models, so the server starts with none; without a "
+            "configuration file it would offer " + ", ".join(spec.id for spec in DEFAULT_MODELS)
+        )
+    for index, spec in enumerate(settings.models):
+        if spec.path and not spec.path.startswith(STORE_PREFIX) and not exists(spec.path):
+            lines.append(f"models[{index}].path: {shown(spec.path)} of {spec.id} cannot be read")
+    if settings.voice_dir is not None and not Path(settings.voice_dir).is_dir():
+        lines.append(f"voice_dir: there is no folder {shown(settings.voice_dir)}")
+    return lines
