@@ -29,7 +29,7 @@ from paraudio.config._problems import (
     shown,
 )
 from paraudio.config._schema import Settings
-from paraudio.spec import ModelSpec
+from paraudio.spec import ModelSpec, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,13 @@ def load_settings(
     return load(config=config, environ=environ, flags=flags).settings
 
 
-def load(*, config: Path | None, environ: Mapping[str, str], flags: Mapping[str, object]) -> Loaded:
+def load(
+    *,
+    config: Path | None,
+    environ: Mapping[str, str],
+    flags: Mapping[str, object],
+    tasks: Mapping[str, Task] | None = None,
+) -> Loaded:
     """Merge and check the configuration, and keep where each setting was said.
 
     Args:
@@ -80,6 +86,7 @@ def load(*, config: Path | None, environ: Mapping[str, str], flags: Mapping[str,
         environ: The environment, of which the ``PARAUDIO_*`` variables are read.
         flags: Dotted setting names (``port``, ``live_ingest.max_chunk_bytes``) to their values,
             which win over all else; None and an empty tuple are not given.
+        tasks: The task of each family that has only one, for models that name none.
 
     Raises:
         SettingsError: A `ConfigError` that says everything that is wrong, each with its source.
@@ -91,7 +98,7 @@ def load(*, config: Path | None, environ: Mapping[str, str], flags: Mapping[str,
     for layer in layers:
         tree = overlay(tree, layer)
     objects = tree.pop("models", None)
-    specs, problems = _models(objects, tree, document)
+    specs, problems = _models(objects, tree, document, tasks)
     settings, more = _settings(tree, specs)
     problems = [*more, *problems]
     if settings is not None:
@@ -125,7 +132,10 @@ def _settings(
 
 
 def _models(
-    objects: object, tree: Mapping[str, Any], document: Document | None
+    objects: object,
+    tree: Mapping[str, Any],
+    document: Document | None,
+    tasks: Mapping[str, Task] | None,
 ) -> tuple[tuple[ModelSpec, ...], list[Problem]]:
     """The specs of ``models``; those that are wrong are left out and said."""
     if document is None:
@@ -139,7 +149,7 @@ def _models(
     problems = []
     for index, item in enumerate(objects):
         try:
-            specs[index] = _model(item, index, tree, document.path.parent)
+            specs[index] = _model(item, index, tree, document.path.parent, tasks)
         except ModelObjectError as error:
             problems += [
                 replace(problem, place=("models", index, *problem.place))
@@ -148,16 +158,22 @@ def _models(
     return tuple(specs.values()), [*problems, *_same_ids(objects)]
 
 
-def _model(item: object, index: int, tree: Mapping[str, Any], base: Path) -> ModelSpec:
+def _model(
+    item: object,
+    index: int,
+    tree: Mapping[str, Any],
+    base: Path,
+    tasks: Mapping[str, Task] | None,
+) -> ModelSpec:
     key = f"models[{index}]"
     if not isinstance(item, dict):
         raise ModelObjectError([Problem(key, f"{key} must be an object, not {shown(item)}")])
-    parallel = tree.get("parallel_jobs") is True
     return parse_model(
         {"lazy": tree.get("lazy_load") is not False, **item},
-        parallel=parallel,
+        parallel=tree.get("parallel_jobs") is True,
         base=base,
         param=key,
+        tasks=tasks,
     )
 
 

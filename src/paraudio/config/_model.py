@@ -92,7 +92,12 @@ class ModelObject(Strict):
 
 
 def parse_model(
-    data: Mapping[str, object], *, parallel: bool, base: Path | None, param: str = ""
+    data: Mapping[str, object],
+    *,
+    parallel: bool,
+    base: Path | None,
+    param: str = "",
+    tasks: Mapping[str, Task] | None = None,
 ) -> ModelSpec:
     """Make a spec of a model object, or say everything that is wrong with it.
 
@@ -101,12 +106,16 @@ def parse_model(
         parallel: Whether the server runs the parallel policy; without it ``slots`` is refused.
         base: The folder that relative paths start from, absolute; None refuses relative paths.
         param: The path of the object inside its document (``models[2]``), "" for the document.
+        tasks: The task of each family that has only one, for objects that name none.
 
     Raises:
         InvalidRequestError: The object is wrong; ``param`` is the path of the first wrong key.
     """
     problems = [] if parallel else _serial_problems(data, param)
-    kept = data if parallel else {key: data[key] for key in data if key != "slots"}
+    kept = {key: data[key] for key in data if parallel or key != "slots"}
+    family = data.get("family")
+    if "task" not in data and tasks and isinstance(family, str) and family in tasks:
+        kept["task"] = tasks[family]
     try:
         model = ModelObject.model_validate(kept)
     except ValidationError as error:

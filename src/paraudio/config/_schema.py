@@ -50,54 +50,97 @@ ApiKey = Annotated[FilledText, AfterValidator(_header_safe)]
 class LiveIngest(Strict):
     """Bounds of a live upload; milliseconds and bytes, 0 is no bound where it is allowed."""
 
-    idle_timeout_ms: Milliseconds = 30_000
-    total_timeout_ms: Milliseconds = 600_000
-    max_body_bytes: Count = 512 * 2**20
-    max_chunk_bytes: PositiveCount = 8 * 2**20
-    send_timeout_ms: Milliseconds = 30_000
+    idle_timeout_ms: Milliseconds = Field(
+        default=30_000, description="longest pause between two pieces"
+    )
+    total_timeout_ms: Milliseconds = Field(default=600_000, description="longest upload")
+    max_body_bytes: Count = Field(default=512 * 2**20, description="most bytes of an upload")
+    max_chunk_bytes: PositiveCount = Field(default=8 * 2**20, description="most bytes of one piece")
+    send_timeout_ms: Milliseconds = Field(
+        default=30_000, description="longest wait for a slow reader"
+    )
 
 
 class Tls(Strict):
     """Paths of a certificate chain and its key, PEM."""
 
-    cert: FilledText = Field(description="the path of a certificate chain (PEM)")
-    key: FilledText = Field(description="the path of the certificate's private key (PEM)")
+    cert: FilledText = Field(description="certificate chain (PEM)")
+    key: FilledText = Field(description="private key of the certificate (PEM)")
 
 
 class Settings(Strict):
     """The whole configuration, after file, environment and flags are merged.
 
-    ``models`` are complete specs; parsing of a model object lives beside this module.
+    ``models`` are complete specs; parsing of a model object lives beside this module. In times,
+    sizes and counts, 0 means "no bound" unless the description says otherwise.
     """
 
-    host: FilledText = "127.0.0.1"
-    port: Annotated[int, whole(0, 65535)] = 8080
-    backend: Literal["cpu", "cuda", "auto"] = "auto"
-    device: Count = 0
-    threads: Count = 0
-    lazy_load: Flag = True
-    log_request_body: Flag = False
-    max_request_body_bytes: Count = 2 * 2**30
-    cors_origins: Annotated[str | tuple[str, ...], BeforeValidator(_origins)] = ""
-    ui_enabled: Flag = False
-    ui_management: Flag = False
-    busy_timeout_ms: Milliseconds = 300_000
-    max_loaded_models: Count = 0
-    idle_unload_ms: Milliseconds = 0
-    min_free_memory_mb: Count = 0
-    voice_dir: FilledText | None = None
-    allowed_paths: tuple[FilledText, ...] = ()
-    live_ingest: LiveIngest = LiveIngest()
-    models: SkipValidation[tuple[ModelSpec, ...]] = ()
-    parallel_jobs: Flag = False
-    isolation: IsolationName = "thread"
-    max_queued_requests: Count = 0
-    drain_timeout_ms: Milliseconds = 10_000
-    cancel_timeout_ms: Milliseconds = 5_000
-    hang_timeout_ms: Milliseconds = 10_000
-    slow_client_timeout_ms: Milliseconds = 20_000
-    max_connections: PositiveCount = 10_000
-    api_keys: tuple[ApiKey, ...] = ()
-    tls: Tls | None = None
-    journal: FilledText | None = None
-    default_response_format: Literal["wav", "pcm", "json"] = "wav"
+    host: FilledText = Field(default="127.0.0.1", description="address to listen on")
+    port: Annotated[int, whole(0, 65535)] = Field(
+        default=8080, description="port to listen on; 0 takes a free one"
+    )
+    backend: Literal["cpu", "cuda", "auto"] = Field(
+        default="auto", description="where models run: cpu, cuda, or auto (cuda where it works)"
+    )
+    device: Count = Field(default=0, description="index of the device, for cuda")
+    threads: Count = Field(
+        default=0, description="threads that one run may use; 0 lets each family choose"
+    )
+    lazy_load: Flag = Field(
+        default=True, description="load models at their first request, not at startup"
+    )
+    log_request_body: Flag = Field(
+        default=False, description="write the bodies of requests to the log"
+    )
+    max_request_body_bytes: Count = Field(default=2 * 2**30, description="most bytes of a request")
+    cors_origins: Annotated[str | tuple[str, ...], BeforeValidator(_origins)] = Field(
+        default="", description='origins that browsers may call from: "", "*" or a list'
+    )
+    ui_enabled: Flag = Field(default=False, description="serve the web page")
+    ui_management: Flag = Field(default=False, description="let clients register and unload models")
+    busy_timeout_ms: Milliseconds = Field(
+        default=300_000, description="longest wait for a slot, unless the model says otherwise"
+    )
+    max_loaded_models: Count = Field(default=0, description="most models in memory at once")
+    idle_unload_ms: Milliseconds = Field(
+        default=0, description="unload a model after this time without a request; 0 never does"
+    )
+    min_free_memory_mb: Count = Field(default=0, description="memory that a load must leave free")
+    voice_dir: FilledText | None = Field(
+        default=None, description="folder of reference voices: NAME.wav and prompt_text"
+    )
+    allowed_paths: tuple[FilledText, ...] = Field(
+        default=(), description="folder that requests may read files from"
+    )
+    live_ingest: LiveIngest = Field(default=LiveIngest(), description="bounds of live uploads")
+    models: SkipValidation[tuple[ModelSpec, ...]] = Field(
+        default=(), description="the models to offer"
+    )
+    parallel_jobs: Flag = Field(
+        default=False, description="parallel policy: models may have more than one slot"
+    )
+    isolation: IsolationName = Field(
+        default="thread", description="where sessions run: thread, or process (can be killed)"
+    )
+    max_queued_requests: Count = Field(default=0, description="longest queue of a model")
+    drain_timeout_ms: Milliseconds = Field(
+        default=10_000, description="time that running work gets to finish at shutdown"
+    )
+    cancel_timeout_ms: Milliseconds = Field(
+        default=5_000, description="time that cancelled work then gets to stop"
+    )
+    hang_timeout_ms: Milliseconds = Field(
+        default=10_000, description="after this, a backend that ignores its cancellation is stuck"
+    )
+    slow_client_timeout_ms: Milliseconds = Field(
+        default=20_000, description="longest wait for a client that does not read its answer"
+    )
+    max_connections: PositiveCount = Field(default=10_000, description="most connections at once")
+    api_keys: tuple[ApiKey, ...] = Field(default=(), description="key that requests must bear")
+    tls: Tls | None = Field(default=None, description="serve HTTPS")
+    journal: FilledText | None = Field(
+        default=None, description="file that every transition is written to (JSON lines)"
+    )
+    default_response_format: Literal["wav", "pcm", "json"] = Field(
+        default="wav", description="speech format where a request names none: wav, pcm or json"
+    )
