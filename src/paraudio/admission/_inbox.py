@@ -44,7 +44,11 @@ class Inbox:
 
     def put(self, ticket: Ticket) -> None:
         """Let a ticket stand at the end."""
-        self._count(ticket, 1)
+        self._positions = None
+        if ticket.claim is Claim.MANAGER:
+            self.managers += 1
+        else:
+            self.requests += 1
         if self.head is None:
             self.head = ticket
         else:
@@ -53,11 +57,18 @@ class Inbox:
 
     def remove(self, ticket: Ticket) -> None:
         """Take out a ticket that was granted or has left, wherever it stands."""
-        self._count(ticket, -1)
-        if ticket is self.head:
-            self._advance()
-        elif self._tombstones > max(_SPARE_TOMBSTONES, len(self)):
-            self._sweep()
+        self._positions = None
+        if ticket.claim is Claim.MANAGER:
+            self.managers -= 1
+        else:
+            self.requests -= 1
+        if ticket is not self.head:
+            if self._tombstones > max(_SPARE_TOMBSTONES, len(self)):
+                self._sweep()
+        elif self._behind:
+            self.head = next((each for each in self._drain() if each.waiting), None)
+        else:
+            self.head = None
 
     def position(self, ticket: Ticket) -> int:
         """How many tickets stand before a waiting one; all positions are counted at once."""
@@ -69,18 +80,6 @@ class Inbox:
     def _tombstones(self) -> int:
         """Tickets in the channel that have left."""
         return self._behind - (len(self) - (self.head is not None))
-
-    def _count(self, ticket: Ticket, change: int) -> None:
-        """Keep the counters; every change also moves somebody's position."""
-        self._positions = None
-        if ticket.claim is Claim.MANAGER:
-            self.managers += change
-        else:
-            self.requests += change
-
-    def _advance(self) -> None:
-        """Make the next living ticket the head."""
-        self.head = next((ticket for ticket in self._drain() if ticket.waiting), None)
 
     def _sweep(self) -> list[Ticket]:
         """Drop the tombstones; the living go back in their order and are returned with the head."""

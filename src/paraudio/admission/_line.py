@@ -2,18 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import inf
-from typing import Literal, NoReturn
+from typing import NoReturn
 
 from paraudio.admission._inbox import Inbox
+from paraudio.admission._notes import WhyLeft, WhyRefused, notes_for
 from paraudio.admission._rules import Claim, fails_fast, grantable, is_full
 from paraudio.admission._slots import FreeSlots, check_slots
 from paraudio.admission._ticket import Lease, Ticket
 from paraudio.errors import ParaudioError, QueueFullError, ServerBusyError, SlotStuckError
-from paraudio.journal import Kind, Recorder
-
-Why = Literal["timeout", "cancelled", "shutting_down"]
-"""Why a ticket left the line, in the words of the journal."""
+from paraudio.journal import Recorder
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ class Line:
         self, model: str, slots: int, *, record: Recorder, clock: Callable[[], float]
     ) -> None:
         self.model = model
-        self._record = record
+        self._notes = notes_for(model, record)
         self._clock = clock
         self._inbox = Inbox()
         self._slots = FreeSlots(slots)
@@ -92,15 +91,14 @@ class Line:
     def leave(self, ticket: Ticket) -> None:
         """Give the place up, or the lease that nobody has collected yet; else do nothing."""
         if ticket.waiting:
-            self._strike(ticket, "cancelled", lambda: RuntimeError(f"{ticket!r} was given up"))
+            self._strike(ticket, "cancelled", _given_up)
             self.settle()
         elif ticket.lease is not None and not ticket.collected:
             ticket.lease.release()
 
     def expire(self, ticket: Ticket) -> None:
         """Take out a waiting ticket that reached its bound; what keeps it out now is the error."""
-        error = self._overdue(ticket)
-        self._strike(ticket, "timeout", lambda: error)
+        self._strike(ticket, "timeout", self._overdue(ticket))
         self.settle()
 
     def settle(self) -> None:
@@ -110,36 +108,34 @@ class Line:
         cancellation, freeing a stuck slot, resizing.
         """
         inbox, slots = self._inbox, self._slots
-        while (head := inbox.head) is not None and grantable(
-            head.claim, free=slots.free, slots=slots.total
-        ):
+        while (head := inbox.head) is not None and grantable(head.claim, slots.free, slots.total):
             self._grant(head)
 
     def take_back(self, lease: Lease) -> None:
         """The lease ended: return its slots, in the new number if its manager resized the model."""
         del self._held[lease.ticket]
-        self._record(Kind.RELEASED, self.model, ticket=lease.ticket, slots=list(lease.slots))
-        if self._resized is not None:
-            self._slots.renew(self._resized)
+        self._notes.released(lease)
+        if lease.claim is Claim.MANAGER:
+            self._slots.put_all(self._resized or len(lease.slots))
             self._resized = None
         else:
-            self._slots.put(lease.slots)
+            self._slots.put(lease.slot)
         self.settle()
 
     def note_stuck(self, lease: Lease) -> None:
         """Record that a backend call ignores its stop; its slots stay held."""
-        self._record(Kind.STUCK, self.model, ticket=lease.ticket, slots=list(lease.slots))
+        self._notes.stuck(lease)
 
     def note_freed(self, lease: Lease) -> None:
         """Record that a stuck call ended; the lease decides when the slots come back."""
-        self._record(Kind.FREED, self.model, ticket=lease.ticket, slots=list(lease.slots))
+        self._notes.freed(lease)
 
     def resize(self, lease: Lease, slots: int) -> None:
         """Change the number of slots when the exclusive lease is released."""
         check_slots(slots)
         if lease.claim is not Claim.MANAGER or self._held.get(lease.ticket) is not lease:
             raise ValueError(f"{lease!r} does not hold {self.model!r} exclusively")
-        self._record(Kind.RESIZED, self.model, ticket=lease.ticket, slots=slots)
+        self._notes.resized(lease, slots)
         self._resized = slots
 
     def close(self, error: Callable[[], ParaudioError]) -> None:
@@ -168,44 +164,38 @@ class Line:
     def _must_wait(self, claim: Claim) -> bool:
         """Whether a newcomer cannot be granted at once."""
         return self._inbox.head is not None or not grantable(
-            claim, free=self._slots.free, slots=self._slots.total
+            claim, self._slots.free, self._slots.total
         )
 
     def _take_place(self, claim: Claim, bound_s: float, request: str | None, now: float) -> Ticket:
         """Stand at the end of the line, and settle it."""
         self._entered += 1
         ticket = Ticket(self._entered, claim, request, bound_s, now + bound_s)
-        self._record(
-            Kind.QUEUED,
-            self.model,
-            ticket=ticket.number,
-            manager=claim is Claim.MANAGER,
-            bound_ms=None if bound_s == inf else round(bound_s * 1000),
-            request=request,
-        )
+        self._notes.queued(ticket)
         self._inbox.put(ticket)
         self.settle()
         return ticket
 
     def _grant(self, head: Ticket) -> None:
         """Assign ownership to the head; only then does its waiter wake."""
-        slots = self._slots.take(self._slots.total if head.claim is Claim.MANAGER else 1)
+        manager = head.claim is Claim.MANAGER
+        slots = self._slots.take_all() if manager else (self._slots.take(),)
         lease = head.lease = Lease(self, head, slots, self._clock())
         self._held[head.number] = lease
         self._inbox.remove(head)
-        self._record(Kind.GRANTED, self.model, ticket=head.number, slots=list(slots))
+        self._notes.granted(lease)
         _wake(head)
 
-    def _strike(self, ticket: Ticket, why: Why, failure: Callable[[], Exception]) -> None:
+    def _strike(self, ticket: Ticket, why: WhyLeft, failure: Callable[[], Exception]) -> None:
         """Take a waiting ticket out of the line without granting it."""
         ticket.failure = failure
         self._inbox.remove(ticket)
-        self._record(Kind.LEFT, self.model, ticket=ticket.number, why=why)
+        self._notes.left(ticket, why)
         _wake(ticket)
 
-    def _refuse(self, why: str, error: ParaudioError) -> NoReturn:
+    def _refuse(self, why: WhyRefused, error: ParaudioError) -> NoReturn:
         """Turn a newcomer away."""
-        self._record(Kind.REFUSED, self.model, why=why)
+        self._notes.refused(why)
         raise error
 
     def _refuse_hopeless(self, claim: Claim, bound_s: float) -> NoReturn:
@@ -220,12 +210,13 @@ class Line:
             ServerBusyError(f"model {self.model!r} is busy: whoever holds it has done so {bound}"),
         )
 
-    def _overdue(self, ticket: Ticket) -> ParaudioError:
-        """The error of a ticket that reached its bound."""
+    def _overdue(self, ticket: Ticket) -> Callable[[], ParaudioError]:
+        """What makes the error of a ticket that reaches its bound now."""
         waited = f"waited {ticket.bound_s * 1000:g} ms"
         if self._kept_out_by_stuck(ticket.claim):
-            return SlotStuckError(f"{self._stuck_message()}: {waited}")
-        return ServerBusyError(f"model {self.model!r} is busy: {waited} for {_wish(ticket.claim)}")
+            return partial(SlotStuckError, f"{self._stuck_message()}: {waited}")
+        wish = "all its slots" if ticket.claim is Claim.MANAGER else "a slot"
+        return partial(ServerBusyError, f"model {self.model!r} is busy: {waited} for {wish}")
 
     def _full(self, limit: int) -> QueueFullError:
         """The error of a newcomer to a full queue."""
@@ -251,6 +242,6 @@ def _wake(ticket: Ticket) -> None:
         ticket.wake = None
 
 
-def _wish(claim: Claim) -> str:
-    """What a claim waits for, in words."""
-    return "all its slots" if claim is Claim.MANAGER else "a slot"
+def _given_up() -> RuntimeError:
+    """The error of whoever still waits for a ticket that somebody else gave up."""
+    return RuntimeError("the ticket was given up while a task waited for it")

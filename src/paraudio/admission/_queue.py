@@ -80,7 +80,6 @@ class ModelQueue:
         if ticket.wake is not None:
             raise RuntimeError(f"another task waits for {ticket!r}")
         try:
-            await trio.lowlevel.checkpoint_if_cancelled()
             if ticket.waiting:
                 await self._park(ticket)
                 await trio.lowlevel.checkpoint_if_cancelled()

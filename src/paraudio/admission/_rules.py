@@ -37,7 +37,7 @@ def _seconds(milliseconds: int | None) -> float:
     return milliseconds / 1000 if milliseconds else inf
 
 
-def grantable(claim: Claim, *, free: int, slots: int) -> bool:
+def grantable(claim: Claim, free: int, slots: int) -> bool:
     """Whether a ticket at the head can be granted.
 
     A manager that holds the model holds every slot, and so leaves none free: that it keeps out

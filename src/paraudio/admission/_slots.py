@@ -22,22 +22,25 @@ class FreeSlots:
     def __init__(self, total: int) -> None:
         check_slots(total)
         self._send, self._receive = trio.open_memory_channel[int](MAX_SLOTS)
-        self.total = total
         self.free = 0
-        self.put(range(total))
+        self.put_all(total)
 
-    def take(self, count: int) -> tuple[int, ...]:
-        """Take ``count`` free slots; the one that has been free longest comes first."""
-        self.free -= count
-        return tuple([self._receive.receive_nowait() for _ in range(count)])
+    def take(self) -> int:
+        """Take the slot that has been free longest."""
+        self.free -= 1
+        return self._receive.receive_nowait()
 
-    def put(self, slots: "tuple[int, ...] | range") -> None:
-        """Give slots back."""
-        for slot in slots:
-            self._send.send_nowait(slot)
-        self.free += len(slots)
+    def take_all(self) -> tuple[int, ...]:
+        """Take every slot; all must be free."""
+        return tuple(sorted([self.take() for _ in range(self.total)]))
 
-    def renew(self, total: int) -> None:
-        """Start over with another number of slots, all free; every token must be out."""
+    def put(self, slot: int) -> None:
+        """Give a slot back."""
+        self._send.send_nowait(slot)
+        self.free += 1
+
+    def put_all(self, total: int) -> None:
+        """Give every slot back, and let there be ``total`` from now on; all must be out."""
         self.total = total
-        self.put(range(total))
+        for slot in range(total):
+            self.put(slot)
