@@ -1,0 +1,129 @@
+"""What a file is, by its bytes; names and declared types are not looked at."""
+
+from typing import Final, Literal
+
+Kind = Literal["wav", "flac", "mp3", "ogg"]
+
+TAKEN: Final = "wav, flac, mp3, ogg (vorbis or opus)"
+"""The formats taken, for messages."""
+
+_SEARCHED: Final = 65536
+_ID3_HEAD: Final = 10
+
+# Other containers, so that the refusal can say what was sent: offset, magic, name.
+_OTHERS: Final = (
+    (0, b"\x1aE\xdf\xa3", "webm or Matroska"),
+    (4, b"ftyp", "m4a or mp4"),
+    (0, b"ADIF", "aac"),
+    (0, b"FORM", "aiff"),
+    (0, b"RIFX", "big-endian wav"),
+    (0, b"caff", "caf"),
+    (0, b".snd", "au"),
+    (0, b"#!AMR", "amr"),
+    (0, b"0&\xb2u\x8ef\xcf\x11", "wma"),
+    (0, b"{", "JSON text"),
+    (0, b"<", "HTML or XML text"),
+    (0, b"PK\x03\x04", "a zip archive"),
+    (0, b"\x1f\x8b", "a gzip archive"),
+)
+
+# Layer III and II bit rates in kbit/s by the header's index (ISO 11172-3, 13818-3), MPEG 1 and 2.
+_BITRATES: Final = {
+    (1, 3): (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
+    (1, 2): (0, 32, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384),
+    (2, 3): (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
+    (2, 2): (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
+}
+_RATES: Final = (44100, 48000, 32000)
+
+
+def sniff(data: memoryview) -> tuple[Kind, int] | None:
+    """Recognise a format that is taken.
+
+    Args:
+        data: The whole file, as bytes.
+
+    Returns:
+        The kind and the offset at which it begins (ID3 tags come before mp3 and flac), or None.
+    """
+    start = _after_id3(data)
+    head = bytes(data[start : start + 12])
+    if head[:4] in {b"RIFF", b"RF64", b"BW64"} and head[8:] == b"WAVE":
+        return "wav", start
+    if head[:4] == b"fLaC":
+        return "flac", start
+    if head[:4] == b"OggS":
+        return "ogg", start
+    first = _find_mp3(data[start : start + _SEARCHED], len(data) - start)
+    return None if first is None else ("mp3", start + first)
+
+
+def name_other(data: memoryview) -> str:
+    """What a file that is not taken seems to be, in words."""
+    head = bytes(data[:16])
+    for offset, magic, name in _OTHERS:
+        if head[offset:].startswith(magic):
+            return name
+    if len(head) > 1 and head[0] == 0xFF and head[1] & 0xF6 == 0xF0:
+        return "aac"
+    if head and all(32 <= byte < 127 or byte in b"\t\r\n" for byte in head):
+        return "text"
+    return "no audio format that is known here"
+
+
+def _after_id3(data: memoryview) -> int:
+    """The offset behind ID3v2 tags, whose size is four bytes of seven bits (id3.org, v2.4 3.1)."""
+    at = 0
+    while bytes(data[at : at + 3]) == b"ID3" and len(data) >= at + _ID3_HEAD:
+        footer = _ID3_HEAD if data[at + 5] & 0x10 else 0
+        size = 0
+        for byte in data[at + 6 : at + _ID3_HEAD]:
+            size = size << 7 | byte & 0x7F
+        at += _ID3_HEAD + size + footer
+    return at
+
+
+def _find_mp3(head: memoryview, length: int) -> int | None:
+    """The offset of the first of three MPEG audio frames in a row (or of all up to the end).
+
+    One sync word means nothing: random bytes hold one every two kilobytes. A chain of headers
+    that agree, each where the one before says, is beyond chance.
+    """
+    window = bytes(head)
+    at = window.find(b"\xff")
+    while at >= 0:
+        if _is_chain(window, at, length):
+            return at
+        at = window.find(b"\xff", at + 1)
+    return None
+
+
+def _is_chain(window: bytes, at: int, length: int) -> bool:
+    want = 0
+    for count in range(3):
+        frame = _mp3_frame(window[at : at + 4])
+        if frame is None or (count and frame[1] != want):
+            return False
+        at += frame[0]
+        want = frame[1]
+        if at >= length:
+            return at == length and count > 0
+        if at + 4 > len(window):
+            return count > 0
+    return True
+
+
+def _mp3_frame(head: bytes) -> tuple[int, int] | None:
+    """Length in bytes of the frame, and what all frames of a file share (version, layer, rate)."""
+    if len(head) < 4 or head[0] != 0xFF or head[1] & 0xE0 != 0xE0:
+        return None
+    version = head[1] >> 3 & 3  # 3: MPEG 1, 2: MPEG 2, 0: MPEG 2.5
+    layer = 4 - (head[1] >> 1 & 3)
+    index, rate_index = head[2] >> 4, head[2] >> 2 & 3
+    if version == 1 or layer not in {2, 3} or index in {0, 15} or rate_index == 3:
+        return None
+    first = version == 3
+    bitrate = _BITRATES[1 if first else 2, layer][index] * 1000
+    rate = _RATES[rate_index] >> (0 if first else 1 if version == 2 else 2)
+    slots = 144 if first or layer == 2 else 72
+    return slots * bitrate // rate + (head[2] >> 1 & 1), version << 4 | layer << 2 | rate_index

@@ -1,0 +1,128 @@
+import io
+import math
+
+import numpy as np
+import pytest
+import soundfile
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from tests.audio.sounds import RATE, tone
+
+from paraudio.audio import (
+    FORMATS,
+    WavStream,
+    content_type,
+    decode,
+    encode,
+    from_int16,
+    resample,
+    to_int16,
+)
+from paraudio.engines import Audio
+from paraudio.errors import InvalidRequestError
+
+
+def test_wav_is_what_another_library_reads() -> None:
+    data = encode(Audio(tone(0.5), RATE), "wav")
+    samples, rate = soundfile.read(io.BytesIO(data), dtype="int16")
+    assert rate == RATE
+    np.testing.assert_array_equal(samples, to_int16(tone(0.5)))
+    assert soundfile.info(io.BytesIO(data)).subtype == "PCM_16"
+
+
+def test_pcm_is_little_endian_and_bare() -> None:
+    samples = np.array([0, 1 / 32768, -1, 1], dtype=np.float32)
+    assert encode(Audio(samples, RATE), "pcm") == b"\0\0\1\0\0\x80\xff\x7f"
+
+
+def test_encoded_sound_decodes_to_the_same() -> None:
+    sound = Audio(from_int16(to_int16(tone())), RATE)
+    back = decode(encode(sound, "wav"))
+    np.testing.assert_array_equal(back.samples, sound.samples)
+
+
+def test_each_format_has_a_content_type() -> None:
+    assert {name: content_type(name) for name in FORMATS} == {
+        "pcm": "audio/pcm",
+        "wav": "audio/wav",
+    }
+
+
+@pytest.mark.parametrize("container", ["", "WAV", "mp9", "exe", "../wav"])
+def test_unknown_format_is_refused_by_name(container: str) -> None:
+    for call in (lambda: content_type(container), lambda: encode(Audio(tone(), RATE), container)):
+        with pytest.raises(InvalidRequestError, match="one of pcm, wav") as caught:
+            call()
+        assert caught.value.param == "response_format"
+
+
+def test_wav_stream_is_one_header_of_unknown_size_and_gapless_sound() -> None:
+    stream = WavStream(RATE)
+    pieces = [tone(0.1, hertz=hertz) for hertz in (300, 500, 700)]
+    data = stream.header() + b"".join(stream.piece(Audio(piece, RATE)) for piece in pieces)
+    assert data[4:8] == data[40:44] == b"\xff\xff\xff\xff"
+    assert data.count(b"RIFF") == 1
+    np.testing.assert_array_equal(to_int16(decode(data).samples), to_int16(np.concatenate(pieces)))
+    samples, _ = soundfile.read(io.BytesIO(data), dtype="int16")
+    np.testing.assert_array_equal(samples, to_int16(np.concatenate(pieces)))
+
+
+def test_wav_stream_refuses_a_piece_of_another_rate() -> None:
+    with pytest.raises(ValueError, match="22050"):
+        WavStream(22050).piece(Audio(tone(), RATE))
+
+
+def test_all_16_bit_values_survive_the_way_to_float_and_back() -> None:
+    ints = np.arange(-32768, 32768).astype(np.int16)
+    np.testing.assert_array_equal(to_int16(from_int16(ints)), ints)
+
+
+@given(arrays.arrays(np.float32, st.integers(0, 50), elements=st.floats(width=32, allow_nan=True)))
+def test_no_float_wraps_around(samples: np.ndarray[tuple[int], np.dtype[np.float32]]) -> None:
+    ints = to_int16(samples)
+    for sample, value in zip(samples.tolist(), ints.tolist(), strict=True):
+        if math.isnan(sample):
+            assert value == 0
+        elif sample >= 1:
+            assert value == 32767
+        elif sample <= -1:
+            assert value == -32768
+        else:
+            assert abs(value - sample * 32768) <= 1
+
+
+def test_conversion_leaves_its_input_alone() -> None:
+    samples = np.array([np.nan, 9.0], dtype=np.float32)
+    to_int16(samples)
+    assert np.isnan(samples[0])
+    assert samples[1] == 9
+
+
+def test_resampling_to_the_same_rate_is_the_same_object() -> None:
+    sound = Audio(tone(), RATE)
+    assert resample(sound, RATE) is sound
+
+
+@pytest.mark.parametrize("rate", [8000, 22050, 48000])
+def test_resampling_there_and_back_keeps_a_tone(rate: int) -> None:
+    sound = Audio(tone(), RATE)
+    back = resample(resample(sound, rate), RATE)
+    assert abs(len(back.samples) - RATE) <= 2
+    middle = slice(2000, 14000)
+    np.testing.assert_allclose(back.samples[middle], sound.samples[middle], atol=2e-3)
+
+
+def test_resampling_never_leaves_full_scale() -> None:
+    square = np.sign(tone(1.0, 44100)).astype(np.float32)
+    assert np.abs(resample(Audio(square, 44100), RATE).samples).max() <= 1
+
+
+def test_resampling_nothing_gives_nothing() -> None:
+    assert len(resample(Audio(np.empty(0, np.float32), 44100), RATE).samples) == 0
+
+
+@pytest.mark.parametrize("rate", [0, -1, 999, 384_001])
+def test_rate_out_of_range_is_a_fault_of_the_program(rate: int) -> None:
+    with pytest.raises(ValueError, match=str(rate)):
+        resample(Audio(tone(), RATE), rate)
