@@ -1,7 +1,7 @@
 """Configuration: file, environment and flags, merged and checked; errors name the key."""
 
 from paraudio.config._defaults import DEFAULT_MODELS
-from paraudio.config._describe import Entry, describe, model_json
+from paraudio.config._describe import ConfigEntry, describe, model_json
 from paraudio.config._layers import flag_name, variable_name
 from paraudio.config._load import Loaded, Origins, load, load_settings
 from paraudio.config._model import STORE_PREFIX, parse_model
@@ -11,7 +11,7 @@ from paraudio.config._schema import LiveIngest, Settings, Tls
 __all__ = [
     "DEFAULT_MODELS",
     "STORE_PREFIX",
-    "Entry",
+    "ConfigEntry",
     "LiveIngest",
     "Loaded",
     "ModelObjectError",

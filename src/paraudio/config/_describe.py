@@ -15,7 +15,7 @@ HIDDEN = "(hidden)"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ConfigEntry:
     """One setting.
 
     Attributes:
@@ -29,15 +29,15 @@ class Entry:
     source: str
 
 
-def describe(loaded: Loaded) -> tuple[Entry, ...]:
+def describe(loaded: Loaded) -> tuple[ConfigEntry, ...]:
     """Every setting in the order of the schema, then every model."""
     entries = [
-        Entry(dotted(place), value, loaded.origins.of(place))
+        ConfigEntry(dotted(place), value, loaded.origins.of(place))
         for place, value in _settings(loaded.settings, ())
     ]
     for index, spec in enumerate(loaded.settings.models):
         source = loaded.origins.of(("models", index))
-        entries.append(Entry(f"models[{index}]", model_json(spec), source))
+        entries.append(ConfigEntry(f"models[{index}]", model_json(spec), source))
     return tuple(entries)
 
 

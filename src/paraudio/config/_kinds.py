@@ -4,9 +4,9 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from paraudio.config._problems import refuse, shown
+from paraudio.config._problems import nearest, refuse, shown
 from paraudio.spec import Json
 
 LARGEST: Final = 2**53 - 1
@@ -19,6 +19,16 @@ class Strict(BaseModel):
     """Frozen, and deaf to nothing: an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keys_are_text(cls, data: object) -> object:
+        """Refuse keys that pydantic has no place for, which would hide the rest of the object."""
+        if isinstance(data, Mapping):
+            for key in data:
+                if not isinstance(key, str) or not _is_text(key):
+                    raise refuse(f"is not a key here; {nearest('', cls.model_fields)}", str(key))
+        return data
 
 
 def whole(low: int = 0, high: int = LARGEST) -> BeforeValidator:
@@ -98,8 +108,13 @@ def _checked(value: object, at: tuple[str | int, ...]) -> Json:
             raise refuse(f"must be a value that JSON knows, not {shown(value)}", *at)
 
 
+def _is_text(text: str) -> bool:
+    """Whether there is no half of a surrogate pair in it, which no encoding could write."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
 def _encodable(text: str, at: tuple[str | int, ...]) -> str:
-    if any("\ud800" <= letter <= "\udfff" for letter in text):
+    if not _is_text(text):
         raise refuse("must be a string of whole characters (half a surrogate pair was given)", *at)
     return text
 

@@ -129,6 +129,8 @@ def problems_of(error: ValidationError, model: type[BaseModel], prefix: str = ""
 def _problem(error: ErrorDetails, model: type[BaseModel], prefix: str) -> Problem:
     context = error.get("ctx", {})
     place: Place = (*error["loc"], *context.get("at", ()))
+    if place[-1:] == ("[key]",):  # pydantic's word for the key of a dictionary itself
+        place = place[:-1]
     key = dotted(place, prefix)
     return Problem(key, f"{key} {_reason(error, model, place)}", place=place)
 
@@ -175,4 +177,4 @@ def _schema_in(annotation: object) -> type[BaseModel] | None:
 
 def _description(model: type[BaseModel], place: Place) -> str:
     field = _schema_at(model, place).model_fields.get(str(place[-1]))
-    return f"; it is {field.description}" if field is not None and field.description else ""
+    return f" ({field.description})" if field is not None and field.description else ""
