@@ -129,8 +129,8 @@ def problems_of(error: ValidationError, model: type[BaseModel], prefix: str = ""
 def _problem(error: ErrorDetails, model: type[BaseModel], prefix: str) -> Problem:
     context = error.get("ctx", {})
     place: Place = (*error["loc"], *context.get("at", ()))
-    if place[-1:] == ("[key]",):  # pydantic's word for the key of a dictionary itself
-        place = place[:-1]
+    if place[1:][-1:] == ("[key]",) and place[-2] == error["input"]:
+        place = place[:-1]  # pydantic's word for the key of a dictionary itself
     key = dotted(place, prefix)
     return Problem(key, f"{key} {_reason(error, model, place)}", place=place)
 
