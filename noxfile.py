@@ -1,0 +1,83 @@
+"""Everything that is checked here, under one command: `nox`, which is also all that CI runs.
+
+The sessions run in the environment that nox itself was started in, which
+`uv run --group dev nox` makes complete: one environment, one copy of the large packages, and
+nothing to install between sessions.
+"""
+
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2025.2.9"
+nox.options.default_venv_backend = "none"
+nox.options.sessions = ["lint", "types", "tests", "contract", "docs"]
+nox.options.error_on_missing_interpreters = True
+
+ROOT = Path(__file__).parent
+RESULTS = ROOT / "build" / "contract.json"
+COVERAGE = ROOT / "build" / "coverage.json"
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Format and lint; `nox -s lint -- --fix` mends what can be mended."""
+    fix = "--fix" in session.posargs
+    session.run("ruff", "format", *([] if fix else ["--check"]), ".")
+    session.run("ruff", "check", *(["--fix"] if fix else []), ".")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Check the types of everything, strictly."""
+    session.run("mypy", *session.posargs)
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Run every test but those of the documents; with coverage when the whole suite runs."""
+    RESULTS.parent.mkdir(exist_ok=True)
+    suite = ["pytest", "--ignore=tests/docs", f"--contract-results={RESULTS}"]
+    if session.posargs:
+        session.run(*suite, *session.posargs)
+        return
+    session.run("coverage", "erase")
+    session.run("coverage", "run", "-m", *suite)
+    session.run("coverage", "combine", "--quiet")
+    session.run("coverage", "json", "--quiet", "-o", str(COVERAGE))
+    session.run("python", "tools/coverage_floor.py", str(COVERAGE))
+
+
+@nox.session
+def contract(session: nox.Session) -> None:
+    """Check that the contract's pages say what the tests proved; `-- write` makes them anew."""
+    if not RESULTS.exists():
+        session.error("run the tests first: they say which cells they drove (nox -s tests)")
+    check = [] if "write" in session.posargs else ["--check"]
+    session.run("python", "docs/contract/generate.py", *check, str(RESULTS))
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Run the examples of the README and check the documents against the code."""
+    session.run("pytest", "tests/docs", *session.posargs)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Print what things cost; `-- NAME` runs one benchmark."""
+    for script in sorted((ROOT / "benchmarks").glob("bench_*.py")):
+        if not session.posargs or script.stem.removeprefix("bench_") in session.posargs:
+            session.run("python", str(script))
+
+
+@nox.session
+def serve(session: nox.Session) -> None:
+    """Run the server from this tree, with the given arguments."""
+    session.run("paraudio", "serve", *session.posargs)
+
+
+@nox.session
+def soak(session: nox.Session) -> None:
+    """Put a real server under mixed load for a while; `-- --minutes 30` for longer."""
+    session.run("python", "benchmarks/soak.py", *session.posargs)
