@@ -101,3 +101,35 @@ def _wants(option: Option) -> str:
     if option.maximum is not None:
         return f"{text} of at most {option.maximum:g}"
     return text
+
+
+def whole_option(options: Mapping[str, Json], name: str) -> int:
+    """A checked option of kind ``int``."""
+    value = options[name]
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"option {name} is no whole number: {value!r}")
+    return value
+
+
+def number_option(options: Mapping[str, Json], name: str) -> float:
+    """A checked option of kind ``float`` or ``int``."""
+    value = options[name]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"option {name} is no number: {value!r}")
+    return float(value)
+
+
+def flag_option(options: Mapping[str, Json], name: str) -> bool:
+    """A checked option of kind ``bool``."""
+    value = options[name]
+    if not isinstance(value, bool):
+        raise TypeError(f"option {name} is neither true nor false: {value!r}")
+    return value
+
+
+def text_option(options: Mapping[str, Json], name: str) -> str:
+    """A checked option of kind ``str``."""
+    value = options[name]
+    if not isinstance(value, str):
+        raise TypeError(f"option {name} is no string: {value!r}")
+    return value

@@ -1,0 +1,9 @@
+"""What calls a family's blocking code, in a thread or in a child process; knows no event loop.
+
+A child imports this package and the family, and nothing of the server.
+"""
+
+from paraudio.engines.worker._prepare import built, prepare, prepare_all
+from paraudio.engines.worker._reply import Done, Failed, Reply, attempt, translated
+
+__all__ = ["Done", "Failed", "Reply", "attempt", "built", "prepare", "prepare_all", "translated"]
