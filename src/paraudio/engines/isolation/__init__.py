@@ -6,5 +6,13 @@ from paraudio.engines.isolation._protocols import (
     ModelHandle,
     SessionHandle,
 )
+from paraudio.engines.isolation._thread import ThreadIsolation, open_thread_isolation
 
-__all__ = ["Inspection", "Isolation", "ModelHandle", "SessionHandle"]
+__all__ = [
+    "Inspection",
+    "Isolation",
+    "ModelHandle",
+    "SessionHandle",
+    "ThreadIsolation",
+    "open_thread_isolation",
+]

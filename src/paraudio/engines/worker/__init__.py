@@ -3,7 +3,20 @@
 A child imports this package and the family, and nothing of the server.
 """
 
+from paraudio.engines.worker._host import ModelHost, SessionHost, load_host
 from paraudio.engines.worker._prepare import built, prepare, prepare_all
 from paraudio.engines.worker._reply import Done, Failed, Reply, attempt, translated
 
-__all__ = ["Done", "Failed", "Reply", "attempt", "built", "prepare", "prepare_all", "translated"]
+__all__ = [
+    "Done",
+    "Failed",
+    "ModelHost",
+    "Reply",
+    "SessionHost",
+    "attempt",
+    "built",
+    "load_host",
+    "prepare",
+    "prepare_all",
+    "translated",
+]
