@@ -1,0 +1,149 @@
+"""The application: quart with our connection, our errors, and a table of routes."""
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from hypercorn.typing import ASGISendCallable
+from quart import Quart
+from quart.sessions import NullSession, SecureCookieSessionInterface
+from quart.typing import ResponseTypes
+from quart.wrappers import Request, Response
+from quart.wrappers.base import BaseRequestWebsocket
+from quart_trio import QuartTrio
+from quart_trio.wrappers import TrioRequest
+from werkzeug.wrappers import Response as WerkzeugResponse
+
+from paraudio.config import Settings
+from paraudio.engines import Family
+from paraudio.http import _batch, _health, _models, _speech, _tasks, _transcriptions, _voice_list
+from paraudio.http._core import Core, Route
+from paraudio.http._errors import answer_to, without_cancelled
+from paraudio.http._exchange import Exchange
+from paraudio.http._gate import cors_headers, is_preflight, pass_gate, preflight_headers
+from paraudio.http._respond import empty_answer, error_answer
+from paraudio.journal import Recorder, no_record
+from paraudio.lifecycle import Runtime
+from paraudio.transport import HttpConnection, PullRequest, WebsocketConnection
+
+ROUTES: Final[tuple[Route, ...]] = (
+    *_health.ROUTES,
+    *_models.ROUTES,
+    *_speech.ROUTES,
+    *_transcriptions.ROUTES,
+    *_batch.ROUTES,
+    *_voice_list.ROUTES,
+    *_tasks.ROUTES,
+)
+
+
+def create_app(
+    runtime: Runtime,
+    settings: Settings,
+    *,
+    families: Mapping[str, Family],
+    record: Recorder = no_record,
+) -> "Api":
+    """Make the ASGI application over a runtime.
+
+    Args:
+        runtime: Registered models; it outlives the application's last request.
+        settings: The whole configuration.
+        families: The families that the runtime knows, by name.
+        record: Takes journal events.
+
+    Returns:
+        An ASGI application that serves HTTP through ``paraudio.transport``.
+    """
+    return Api(Core(runtime, settings, families, record))
+
+
+class ApiRequest(PullRequest):
+    """A request that knows the scope that it is served in."""
+
+    exchange: Exchange
+
+
+class Connection(HttpConnection):
+    """One request in quart, within its own exchange."""
+
+    async def serve(self, request: TrioRequest, send: ASGISendCallable) -> None:
+        """Answer a request; what it holds is released when the answer is sent, or cut off."""
+        app, ours = cast("Api", self.app), cast("ApiRequest", request)
+        async with Exchange(app.core, request) as ours.exchange:
+            await super().serve(request, send)
+
+
+class NoSessions(SecureCookieSessionInterface):
+    """There are no cookies here, so there is nothing to open or to save."""
+
+    _null: Final = NullSession()
+
+    async def open_session(self, app: Quart, request: BaseRequestWebsocket) -> NullSession:
+        """The one session that holds nothing."""
+        del app, request
+        return self._null
+
+    async def save_session(
+        self, app: Quart, session: object, response: Response | WerkzeugResponse | None
+    ) -> None:
+        """Save nothing."""
+
+
+class Api(QuartTrio):
+    """The application.
+
+    Quart's hooks and signals are not used: each request passes its route's gate, then its handler,
+    and every error, wherever it was raised, becomes an answer in one place.
+    """
+
+    asgi_http_class = Connection
+    asgi_websocket_class = WebsocketConnection
+    request_class = ApiRequest
+
+    def __init__(self, core: Core) -> None:
+        super().__init__("paraudio", static_folder=None)
+        self.core = core
+        self.config.update(
+            MAX_CONTENT_LENGTH=core.settings.max_request_body_bytes or None,
+            RESPONSE_TIMEOUT=None,
+            BODY_TIMEOUT=None,
+        )
+        self.session_interface = NoSessions()
+        self.url_map.strict_slashes = False
+        self.url_map.merge_slashes = False
+        self._table = {f"{route.method} {route.path}": route for route in ROUTES}
+        for endpoint, route in self._table.items():
+            self.add_url_rule(route.path, endpoint, methods=[route.method])
+
+    async def handle_request(self, request: Request) -> ResponseTypes:
+        """Answer a request.
+
+        Cancelled, as when its client has left: an error that was on its way is logged first.
+        """
+        exchange = cast("ApiRequest", request).exchange
+        try:
+            async with self.request_context(request):
+                response = await self._dispatch(exchange, request)
+        except (Exception, BaseExceptionGroup) as error:
+            ours = without_cancelled(error)
+            if ours is None:
+                raise
+            answer = answer_to(ours, exchange.id)
+            if ours is not error:
+                raise
+            response = error_answer(answer)
+        response.headers["X-Request-Id"] = exchange.id
+        response.headers.update(cors_headers(request, self.core.settings))
+        return response
+
+    async def _dispatch(self, exchange: Exchange, request: Request) -> Response:
+        if is_preflight(request, self.core.settings):
+            return empty_answer(preflight_headers(request))
+        if request.routing_exception is not None:
+            raise request.routing_exception
+        if request.method == "OPTIONS":
+            return await self.make_default_options_response()
+        route = self._table[request.endpoint or ""]
+        pass_gate(route.gate, request, self.core.settings)
+        variables: dict[str, Any] = request.view_args or {}
+        return await route.handler(exchange, **variables)

@@ -1,0 +1,176 @@
+"""Several jobs under one lease: each result is sent as it comes."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import TypeAlias
+
+import trio
+from quart.wrappers import Response
+
+from paraudio.engines import Job, Result
+from paraudio.errors import InvalidRequestError
+from paraudio.http._ask import Ask, transcription_ask
+from paraudio.http._body import read_form
+from paraudio.http._core import Route
+from paraudio.http._errors import Answer
+from paraudio.http._exchange import Exchange
+from paraudio.http._fields import Fields
+from paraudio.http._multipart import Form
+from paraudio.http._prepare import prepare_all
+from paraudio.http._render import Timing
+from paraudio.http._sources import Uploaded
+from paraudio.http._sse import (
+    DONE,
+    EVENT_STREAM,
+    Frames,
+    no_result,
+    pump,
+    sse,
+    sse_error,
+    stream_answer,
+)
+from paraudio.http._transcripts import text_of
+from paraudio.http._work import Done, lease, named, run, timing_of
+from paraudio.lifecycle import Use
+from paraudio.spec import Json, ModelSpec
+from paraudio.transport import WrittenBody
+
+Numbered: TypeAlias = tuple[int, Result]
+Render: TypeAlias = Callable[[int, Done], Awaitable[dict[str, Json]]]
+
+
+class BatchFrames(Frames[Numbered]):
+    """One event a result, one at the end."""
+
+    content_type = EVENT_STREAM
+
+    def __init__(
+        self, render: Render, done: str, started: float, spec: ModelSpec, jobs: Sequence[Job]
+    ) -> None:
+        """Prepare the frames of one batch.
+
+        Args:
+            render: Makes the event of a result.
+            done: The type of the last event.
+            started: When the request came, in seconds of the server's clock.
+            spec: The configuration that the jobs run under.
+            jobs: All of them; a result names its job by its index.
+        """
+        self._render = render
+        self._type = done
+        self._started = started
+        self._began = trio.current_time()
+        self._spec = spec
+        self._jobs = jobs
+        self._count = 0
+        self._audio_s = 0.0
+
+    async def event(self, event: Numbered) -> bytes:
+        """The event of one result."""
+        index, result = event
+        job = self._jobs[index]
+        timing = timing_of(job, result, trio.current_time() - self._began)
+        self._count += 1
+        self._audio_s += timing.audio_s
+        return sse(await self._render(index, Done(self._spec, job, result, timing)))
+
+    def end(self) -> bytes:
+        """The event that ends the batch, and the end mark."""
+        if self._count < len(self._jobs):
+            raise no_result()
+        timing = Timing(trio.current_time() - self._started, self._audio_s)
+        count = self._count
+        return sse({"type": self._type, "result_count": count, "timing": timing.json()}) + DONE
+
+    def failed(self, answer: Answer) -> bytes:
+        """An error event; the results before it stand."""
+        return sse_error(answer)
+
+
+async def open_batch(
+    exchange: Exchange,
+    asks: Sequence[Ask],
+    frames: Callable[[ModelSpec, Sequence[Job]], BatchFrames],
+    *,
+    native: bool,
+) -> Response:
+    """Start a batch and answer with its results, from the first one on.
+
+    Args:
+        exchange: The request; it takes the lease over.
+        asks: One or more, all of one model.
+        frames: Makes the frames, once the jobs are prepared.
+        native: Whether a session that has no batch of its own is refused; else it runs the jobs
+            one after the other.
+
+    Raises:
+        InvalidRequestError: A request of the batch is wrong, or the model has no native batch.
+    """
+    async with AsyncExitStack() as stack:
+        use = await stack.enter_async_context(lease(exchange, asks[0]))
+        jobs = await prepare_all(exchange.core, use, asks)
+        if native and not use.can_batch:
+            raise InvalidRequestError(
+                f"model must be one that runs batches; {use.spec.id!r} does not", param="model"
+            )
+        try:
+            if use.can_batch:
+                results = await stack.enter_async_context(use.run_batch(jobs))
+            else:
+                results = OneByOne(use, jobs, asks)
+            first = await anext(results)
+        except StopAsyncIteration:
+            raise no_result() from None
+        except InvalidRequestError as error:
+            raise named(error, asks[0]) from error.__cause__
+        framed = frames(use.spec, jobs)
+        exchange.hold(stack.pop_all())
+        body = WrittenBody(partial(pump, first, results, framed, exchange.id))
+        return stream_answer(body, framed.content_type)
+
+
+class OneByOne:
+    """Runs jobs in order, each when its result is asked for."""
+
+    def __init__(self, use: Use, jobs: Sequence[Job], asks: Sequence[Ask]) -> None:
+        self._use = use
+        self._work: Iterator[tuple[int, tuple[Job, Ask]]]
+        self._work = iter(enumerate(zip(jobs, asks, strict=True)))
+
+    def __aiter__(self) -> AsyncIterator[Numbered]:
+        return self
+
+    async def __anext__(self) -> Numbered:
+        """The result of the next job."""
+        for index, (job, ask) in self._work:
+            return index, await run(self._use, job, ask)
+        raise StopAsyncIteration
+
+
+async def transcribe_batch(exchange: Exchange) -> Response:
+    """Write down what several recordings say, in one native batch."""
+    with await read_form(exchange) as form:
+        names: list[str] = [upload.filename for upload in form.files]
+
+        async def render(index: int, done: Done) -> dict[str, Json]:
+            return {
+                "type": "batch.transcription.result",
+                "index": index,
+                "filename": names[index],
+                "text": text_of(done.result),
+                "timing": done.timing.json(),
+            }
+
+        frames = partial(BatchFrames, render, "batch.transcription.done", exchange.started)
+        return await open_batch(exchange, _asks(form), frames, native=True)
+
+
+def _asks(form: Form) -> list[Ask]:
+    if not form.files:
+        raise InvalidRequestError("file is missing: send one or more sound files", param="file")
+    fields = Fields(form.values(), form=True)
+    return [transcription_ask(fields, Uploaded(file, file.field), "asr") for file in form.files]
+
+
+ROUTES = (Route("POST", "/v1/batches/transcriptions", transcribe_batch),)

@@ -1,0 +1,143 @@
+"""The one mapper from what was raised to what a client is told."""
+
+import logging
+from dataclasses import dataclass, field
+from typing import Final, TypeGuard
+
+import trio
+from werkzeug.exceptions import (
+    HTTPException,
+    MethodNotAllowed,
+    NotFound,
+    RequestEntityTooLarge,
+    UnsupportedMediaType,
+)
+
+from paraudio.errors import (
+    InvalidRequestError,
+    MethodNotAllowedError,
+    NotFoundError,
+    ParaudioError,
+    PayloadTooLargeError,
+    UnauthorizedError,
+    UnsupportedMediaTypeError,
+)
+from paraudio.spec import Json
+
+log = logging.getLogger(__name__)
+
+_OF_HTTP: Final[dict[type[HTTPException], tuple[type[ParaudioError], str]]] = {
+    NotFound: (NotFoundError, "there is no such route"),
+    MethodNotAllowed: (MethodNotAllowedError, "this route does not take that method"),
+    RequestEntityTooLarge: (PayloadTooLargeError, "the body is larger than this server takes"),
+    UnsupportedMediaType: (UnsupportedMediaTypeError, "this route does not take that content type"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a client is told about an error.
+
+    Attributes:
+        status: The HTTP status.
+        error: The value of ``error`` in the body.
+        headers: Headers that belong to the answer (``Retry-After``, ``Allow``).
+    """
+
+    status: int
+    error: dict[str, Json]
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+def is_group(error: BaseException) -> TypeGuard[BaseExceptionGroup[BaseException]]:
+    """Whether an error is a group of errors."""
+    return isinstance(error, BaseExceptionGroup)
+
+
+def leaves(error: BaseException) -> list[BaseException]:
+    """The errors of a group, however deep, in order; of anything else, itself."""
+    if not is_group(error):
+        return [error]
+    return [leaf for part in error.exceptions for leaf in leaves(part)]
+
+
+def blamed(error: BaseException) -> BaseException:
+    """The one error that the client is told of: the first that knows its answer, else the first."""
+    found = leaves(error)
+    return next((leaf for leaf in found if isinstance(leaf, ParaudioError)), found[0])
+
+
+def without_cancelled(error: BaseException) -> BaseException | None:
+    """What is left of an error when the part that only says "cancelled" is taken out."""
+    if is_group(error):
+        return error.split(trio.Cancelled)[1]
+    return None if isinstance(error, trio.Cancelled) else error
+
+
+def answer_to(error: BaseException, request_id: str) -> Answer:
+    """Map an error to its answer, and log it where the fault is the server's.
+
+    Args:
+        error: What was raised; of a group, one error is answered and the whole is logged.
+        request_id: The ID that the log and the client share.
+
+    Returns:
+        The answer; for an error that nobody foresaw, a 500 that tells nothing but the ID.
+    """
+    told = blamed(error)
+    if isinstance(told, ParaudioError):
+        answer = _of_paraudio(told)
+    elif isinstance(told, HTTPException):
+        answer = _of_werkzeug(told)
+    else:
+        answer = _unforeseen(request_id)
+    _log(error, told, answer, request_id)
+    return answer
+
+
+def _of_paraudio(error: ParaudioError) -> Answer:
+    headers = {}
+    if error.retry_after_s is not None:
+        headers["Retry-After"] = str(error.retry_after_s)
+    if isinstance(error, UnauthorizedError):
+        headers["WWW-Authenticate"] = "Bearer"
+    return _answer(type(error), error.message, param=error.param, headers=headers)
+
+
+def _of_werkzeug(error: HTTPException) -> Answer:
+    for kind, (ours, message) in _OF_HTTP.items():
+        if isinstance(error, kind):
+            methods = ", ".join(sorted(getattr(error, "valid_methods", None) or ()))
+            return _answer(ours, message, headers={"Allow": methods} if methods else {})
+    status = error.code if error.code is not None and error.code >= 400 else 400
+    ours = InvalidRequestError if status < 500 else ParaudioError
+    return _answer(ours, f"{error.name} (HTTP {status})", status=status)
+
+
+def _unforeseen(request_id: str) -> Answer:
+    message = f"the server failed on this request; its log has more under {request_id}"
+    return _answer(ParaudioError, message)
+
+
+def _answer(
+    kind: type[ParaudioError],
+    message: str,
+    *,
+    status: int | None = None,
+    param: str | None = None,
+    headers: dict[str, str] | None = None,
+) -> Answer:
+    return Answer(
+        status=kind.status if status is None else status,
+        error={"message": message, "type": kind.type, "code": kind.code, "param": param},
+        headers=headers or {},
+    )
+
+
+def _log(error: BaseException, told: BaseException, answer: Answer, request_id: str) -> None:
+    if answer.status == 500:
+        log.error("request %s failed", request_id, exc_info=error)
+    elif len(leaves(error)) > 1:
+        log.warning("request %s: answered %s of several errors", request_id, told, exc_info=error)
+    else:
+        log.debug("request %s: %d: %s", request_id, answer.status, told)

@@ -1,0 +1,81 @@
+"""Who may use a route: keys, management, and pages of other origins."""
+
+import hmac
+from collections.abc import Mapping
+from typing import Final
+
+from quart.wrappers import Request
+
+from paraudio.config import Settings
+from paraudio.errors import ForbiddenError, UnauthorizedError
+from paraudio.http._core import Gate
+
+_METHODS: Final = "GET, POST, DELETE, OPTIONS"
+_EXPOSED: Final = (
+    "X-Request-Id, X-Paraudio-Wall-Ms, X-Paraudio-Audio-Duration-Ms, X-Paraudio-RTF, "
+    "X-Paraudio-Sample-Rate, Retry-After"
+)
+_PREFLIGHT_SECONDS: Final = "600"
+
+
+def pass_gate(gate: Gate, request: Request, settings: Settings) -> None:
+    """Let a request through, or refuse it.
+
+    Raises:
+        UnauthorizedError: Keys are set and the request brings none of them.
+        ForbiddenError: The route manages models, and that is switched off.
+    """
+    if gate is Gate.OPEN:
+        return
+    if settings.api_keys and not _has_key(request, settings.api_keys):
+        raise UnauthorizedError(
+            "this server needs an API key: send it as Authorization: Bearer <key>"
+        )
+    if gate is Gate.MANAGEMENT and not settings.ui_management:
+        raise ForbiddenError("management of models is off here; ui_management turns it on")
+
+
+def _has_key(request: Request, keys: tuple[str, ...]) -> bool:
+    """Compare with every key, in a time that tells nothing of any."""
+    scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+    token = given.strip().encode() if scheme.lower() == "bearer" else b""
+    found = False
+    for key in keys:
+        found |= hmac.compare_digest(token, key.encode())
+    return found
+
+
+def cors_headers(request: Request, settings: Settings) -> Mapping[str, str]:
+    """The headers that let a page of another origin read an answer; none where that is off."""
+    origins, origin = settings.cors_origins, request.headers.get("Origin")
+    if not origins or origin is None:
+        return {}
+    if origins == "*":
+        return {"Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": _EXPOSED}
+    if origin not in origins:
+        return {"Vary": "Origin"}
+    return {
+        "Access-Control-Allow-Origin": origin,
+        "Access-Control-Expose-Headers": _EXPOSED,
+        "Vary": "Origin",
+    }
+
+
+def is_preflight(request: Request, settings: Settings) -> bool:
+    """Whether a browser asks what a page of another origin may do, and gets an answer here."""
+    return bool(
+        settings.cors_origins
+        and request.method == "OPTIONS"
+        and "Origin" in request.headers
+        and "Access-Control-Request-Method" in request.headers
+    )
+
+
+def preflight_headers(request: Request) -> Mapping[str, str]:
+    """What such a page may do: the origin itself is judged by `cors_headers`."""
+    wanted = request.headers.get("Access-Control-Request-Headers", "Authorization, Content-Type")
+    return {
+        "Access-Control-Allow-Methods": _METHODS,
+        "Access-Control-Allow-Headers": wanted,
+        "Access-Control-Max-Age": _PREFLIGHT_SECONDS,
+    }

@@ -1,0 +1,151 @@
+"""From what a request asks to a job for the model that its lease is bound to."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from paraudio.engines import Audio, Job, Voice, check_options
+from paraudio.errors import InvalidRequestError
+from paraudio.http._ask import Ask
+from paraudio.http._core import Core
+from paraudio.http._fields import refusal
+from paraudio.http._voices import VoiceAsk, confirm, resolve
+from paraudio.http._workers import check_cancelled
+from paraudio.lifecycle import Use
+from paraudio.spec import Json, ModelSpec
+
+
+async def prepare(core: Core, use: Use, ask: Ask) -> Job:
+    """Check a request against the model under its lease, and load the model if it is not loaded.
+
+    What the request itself got wrong is refused before anything is loaded.
+
+    Args:
+        core: What every request shares.
+        use: The lease, with the configuration that is bound to it.
+        ask: The request.
+
+    Returns:
+        A job for ``use.run`` or ``use.stream``.
+
+    Raises:
+        InvalidRequestError: A field is wrong for this model.
+        LoadError: The model could not be loaded.
+    """
+    job = await _draft(core, use.spec, ask)
+    await use.ready()
+    return replace(job, voice=confirm(job.voice, use.voices, ask.voice.param))
+
+
+async def prepare_all(core: Core, use: Use, asks: Sequence[Ask]) -> list[Job]:
+    """Do as `prepare` does for the jobs of one batch."""
+    drafts = [(await _draft(core, use.spec, ask), ask) for ask in asks]
+    await use.ready()
+    return [
+        replace(job, voice=confirm(job.voice, use.voices, ask.voice.param)) for job, ask in drafts
+    ]
+
+
+async def _draft(core: Core, spec: ModelSpec, ask: Ask) -> Job:
+    _check_task(spec, ask)
+    _check_inputs(spec, ask)
+    _check_language(core, spec, ask)
+    options = _options(core, spec, ask)
+    voice, sound = await _sounds(core, spec, ask)
+    return Job(
+        task=spec.task,
+        text=ask.text,
+        audio=sound,
+        language=ask.language,
+        voice=voice,
+        speed=ask.speed,
+        prompt=ask.prompt,
+        seed=ask.seed,
+        options=options,
+    )
+
+
+def _check_task(spec: ModelSpec, ask: Ask) -> None:
+    if ask.tasks and spec.task not in ask.tasks:
+        wanted = " or ".join(ask.tasks)
+        raise InvalidRequestError(
+            f"model must be one for {wanted} on this route; {spec.id!r} is one for {spec.task}",
+            param="model",
+        )
+
+
+def _check_inputs(spec: ModelSpec, ask: Ask) -> None:
+    """Refuse a job without what its task works on."""
+    if spec.task in {"tts", "align"} and not (ask.text or "").strip():
+        _missing(ask, "text", "a text")
+    if spec.task != "tts" and ask.sound is None:
+        _missing(ask, "audio", "a recording")
+
+
+def _missing(ask: Ask, name: str, wants: str) -> None:
+    param = ask.names.get(name, name)
+    raise InvalidRequestError(f"{param} is missing: this model needs {wants}", param=param)
+
+
+def _check_language(core: Core, spec: ModelSpec, ask: Ask) -> None:
+    """Refuse a language that the model's own list does not have; a region makes no difference."""
+    if ask.language is None:
+        return
+    known = core.runtime.model(spec.id).facts.get("languages")
+    if not isinstance(known, list) or not known:
+        return
+    names = sorted(str(tag) for tag in known)
+    if _primary(ask.language) not in {_primary(tag) for tag in names}:
+        raise refusal("language", f"one of {', '.join(names)}", ask.language)
+
+
+def _primary(tag: str) -> str:
+    return tag.replace("_", "-").partition("-")[0].lower()
+
+
+def _options(core: Core, spec: ModelSpec, ask: Ask) -> dict[str, Json]:
+    """The model's defaults, under the hints that its family knows, under the request's own."""
+    schema = core.families[spec.family].request_options
+    known = {option.name for option in schema}
+    hints = {name: value for name, value in ask.hints.items() if name in known}
+    given = {**spec.default_request_options, **hints, **ask.options}
+    return check_options(given, schema, param="options")
+
+
+async def _sounds(core: Core, spec: ModelSpec, ask: Ask) -> tuple[Voice, Audio | None]:
+    """Read and decode what the request refers to, in a worker thread if there is anything."""
+    if _is_plain(ask.voice, spec, core):
+        voice = Voice(ask.voice.name)
+    else:
+        voice = await core.workers.run(
+            resolve,
+            ask.voice,
+            spec,
+            core.settings,
+            roots=allowed_roots(core, spec),
+            check=check_cancelled,
+        )
+    if ask.sound is None:
+        return voice, None
+    limit = core.settings.max_request_body_bytes
+    roots = allowed_roots(core, spec)
+    return voice, await core.workers.run(ask.sound.decode, roots, limit, check_cancelled)
+
+
+def _is_plain(voice: VoiceAsk, spec: ModelSpec, core: Core) -> bool:
+    """Whether a voice is a name of the family at most, so that no file has to be looked at."""
+    if voice.reference is not None:
+        return False
+    if voice.name is None:
+        return spec.default_voice_preset is None
+    return voice.name not in spec.voice_presets and core.settings.voice_dir is None
+
+
+def allowed_roots(core: Core, spec: ModelSpec) -> list[str]:
+    """The folders whose files a request to this model may name."""
+    settings = core.settings
+    roots = [*settings.allowed_paths]
+    if settings.voice_dir is not None:
+        roots.append(settings.voice_dir)
+    if spec.path:
+        roots.append(spec.path)
+    return roots

@@ -1,0 +1,164 @@
+"""``POST /v1/audio/speech``: text in, sound out, whole or as it is made."""
+
+from functools import partial
+from typing import Final
+
+import trio
+from quart.wrappers import Response
+
+from paraudio.audio import FORMATS, WavStream, content_type, encode
+from paraudio.engines import Audio, Job, StreamEvent
+from paraudio.http._ask import Ask, speech_ask
+from paraudio.http._body import read_json
+from paraudio.http._core import Route
+from paraudio.http._errors import Answer
+from paraudio.http._exchange import Exchange
+from paraudio.http._fields import Fields
+from paraudio.http._render import Timing, base64_audio, off_loop
+from paraudio.http._respond import bytes_answer, json_answer
+from paraudio.http._sse import DONE, EVENT_STREAM, Frames, no_result, sse, sse_error
+from paraudio.http._work import Done, open_stream, perform, timing_of
+from paraudio.lifecycle import Use
+from paraudio.spec import Json
+
+SPEECH_FORMATS: Final = (*FORMATS, "json")
+STREAM_FORMATS: Final = ("sse", "audio")
+GROWING: Final = ("wav", "pcm")
+"""The formats that can be sent while they grow."""
+
+
+async def create_speech(exchange: Exchange) -> Response:
+    """Speak a text."""
+    core = exchange.core
+    fields = await read_json(exchange)
+    kind = fields.choice(
+        "response_format", SPEECH_FORMATS, default=core.settings.default_response_format
+    )
+    streamed = _stream_format(fields)
+    ask = speech_ask(fields)
+    if streamed == "sse":
+        return await open_stream(exchange, ask, partial(DeltaFrames, exchange))
+    if streamed == "audio" and kind in GROWING:
+        return await open_stream(exchange, ask, lambda _use, _job: GrowingFrames(exchange, kind))
+    return await _whole(exchange, ask, kind)
+
+
+def _stream_format(fields: Fields) -> str | None:
+    """How the sound is to be streamed, if at all: ``stream: true`` means server-sent events."""
+    if fields.get("stream_format") is not None:
+        return fields.choice("stream_format", STREAM_FORMATS, default="audio")
+    return "sse" if fields.flag("stream") else None
+
+
+async def _whole(exchange: Exchange, ask: Ask, kind: str) -> Response:
+    workers = exchange.core.workers
+
+    async def render(done: Done) -> Response:
+        audio = _sound(done)
+        headers = {**done.timing.headers(), **_rate(audio)}
+        if kind == "json":
+            text = await off_loop(workers, audio, base64_audio, audio, "wav")
+            body: dict[str, Json] = {
+                "audio": text,
+                "format": "wav",
+                "sample_rate": audio.rate,
+                "timing": done.timing.json(),
+            }
+            return json_answer(body, headers=headers)
+        data = await off_loop(workers, audio, encode, audio, kind)
+        return bytes_answer(data, content_type(kind), headers=headers)
+
+    return await perform(exchange, ask, render)
+
+
+def _sound(done: Done) -> Audio:
+    """The sound of a result; that there is one was checked when it came."""
+    if done.result.audio is None:
+        raise no_result()
+    return done.result.audio
+
+
+def _rate(audio: Audio) -> dict[str, str]:
+    return {"X-Paraudio-Sample-Rate": str(audio.rate)}
+
+
+class DeltaFrames(Frames[StreamEvent]):
+    """OpenAI's events of streamed speech: base64 pcm, then ``done``."""
+
+    content_type = EVENT_STREAM
+
+    def __init__(self, exchange: Exchange, use: Use, job: Job) -> None:
+        del use
+        self._exchange = exchange
+        self._job = job
+        self._began = trio.current_time()
+        self._first_s = self._began - exchange.started
+        self._done: dict[str, Json] | None = None
+        self._samples = 0
+        self._rate = 0
+
+    async def event(self, event: StreamEvent) -> bytes:
+        """A delta; the result itself is kept for the end."""
+        if event.result is not None:
+            timing = timing_of(self._job, event.result, self._wall_s(), self._first_s)
+            if self._rate:
+                timing = Timing(timing.wall_s, self._samples / self._rate, self._first_s)
+            self._done = {"type": "speech.audio.done", "timing": timing.json()}
+        if event.audio is None:
+            return b""
+        self._samples += len(event.audio.samples)
+        self._rate = event.audio.rate
+        text = await off_loop(
+            self._exchange.core.workers, event.audio, base64_audio, event.audio, "pcm"
+        )
+        return sse({"type": "speech.audio.delta", "audio": text, "sample_rate": event.audio.rate})
+
+    def end(self) -> bytes:
+        """``done``, and the end mark."""
+        if self._done is None:
+            raise no_result()
+        return sse(self._done) + DONE
+
+    def failed(self, answer: Answer) -> bytes:
+        """An error event."""
+        return sse_error(answer)
+
+    def _wall_s(self) -> float:
+        return trio.current_time() - self._exchange.started
+
+
+class GrowingFrames(Frames[StreamEvent]):
+    """Sound in one container while it is made: a wav without sizes, or bare samples."""
+
+    def __init__(self, exchange: Exchange, kind: str) -> None:
+        self.content_type = content_type(kind)
+        self._workers = exchange.core.workers
+        self._kind = kind
+        self._wav: WavStream | None = None
+        self._complete = False
+
+    async def event(self, event: StreamEvent) -> bytes:
+        """The bytes of a piece, the first one with the head of its container."""
+        self._complete |= event.result is not None
+        audio = event.audio
+        if audio is None:
+            return b""
+        if self._kind == "pcm":
+            return await off_loop(self._workers, audio, encode, audio, "pcm")
+        head = b""
+        if self._wav is None:
+            self._wav = WavStream(audio.rate)
+            head = self._wav.header()
+        return head + await off_loop(self._workers, audio, self._wav.piece, audio)
+
+    def end(self) -> bytes:
+        """Nothing: such a stream ends where it ends."""
+        if not self._complete:
+            raise no_result()
+        return b""
+
+    def failed(self, answer: Answer) -> None:
+        """There is no place for an error in a sound; the stream is cut off."""
+
+
+ROUTES = (Route("POST", "/v1/audio/speech", create_speech),)

@@ -1,0 +1,102 @@
+"""Server-sent events, and the sending of what a model makes piece by piece.
+
+Sending holds no lease: that is the exchange's. It only pulls, so a client that reads slowly slows
+the model down, and a client that leaves ends the pull where it stands.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Final, Protocol, TypeVar
+
+from quart.wrappers import Response
+from quart_trio.wrappers import TrioResponse
+
+from paraudio.errors import BackendError
+from paraudio.http._errors import Answer, answer_to, without_cancelled
+from paraudio.http._respond import dumps
+from paraudio.spec import Json
+from paraudio.transport import Writer, WrittenBody
+
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+
+EVENT_STREAM: Final = "text/event-stream; charset=utf-8"
+DONE: Final = b"data: [DONE]\n\n"
+
+_STREAM_HEADERS: Final = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+
+
+def sse(value: Mapping[str, Json]) -> bytes:
+    """One event: one JSON line."""
+    return b"data: " + dumps(value).encode() + b"\n\n"
+
+
+def sse_error(answer: Answer) -> bytes:
+    """The last event of a stream that failed."""
+    return sse({"type": "error", "error": answer.error})
+
+
+class Frames(Protocol[T_contra]):
+    """Turns what a model makes into the bytes of one stream; plain code, used for one stream."""
+
+    content_type: str
+
+    async def event(self, event: T_contra) -> bytes:
+        """The bytes of one event; none where the client is told nothing."""
+
+    def end(self) -> bytes:
+        """The last bytes of a stream that ended well.
+
+        Raises:
+            BackendError: The model ended it before its result.
+        """
+
+    def failed(self, answer: Answer) -> bytes | None:
+        """The last bytes of a stream that failed; None where it can only be cut off."""
+
+
+async def pump(
+    first: T, events: AsyncIterator[T], frames: Frames[T], request_id: str, write: Writer
+) -> None:
+    """Send the events of a stream as they come, and say how it ended.
+
+    Args:
+        first: The event that was there before the headers.
+        events: The others.
+        frames: How they look.
+        request_id: For the log.
+        write: Sends bytes; returns when the socket has taken them.
+
+    Raises:
+        Exception: What ended the stream, where the client can only be told by cutting it off.
+    """
+    try:
+        await _send(first, frames, write)
+        async for event in events:
+            await _send(event, frames, write)
+        await write(frames.end())
+    except (Exception, BaseExceptionGroup) as error:
+        ours = without_cancelled(error)
+        if ours is None:
+            raise
+        answer = answer_to(ours, request_id)
+        last = None if ours is not error else frames.failed(answer)
+        if last is None:
+            raise
+        await write(last)
+
+
+async def _send(event: T, frames: Frames[T], write: Writer) -> None:
+    if piece := await frames.event(event):
+        await write(piece)
+
+
+def stream_answer(body: WrittenBody, content_type: str) -> Response:
+    """An answer with a streamed body, which proxies pass on as it comes."""
+    response = TrioResponse(body, content_type=content_type, headers=_STREAM_HEADERS)
+    response.timeout = None
+    return response
+
+
+def no_result() -> BackendError:
+    """The error for a stream that ended before its result."""
+    return BackendError("the model ended its stream before the result")

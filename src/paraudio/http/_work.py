@@ -1,0 +1,173 @@
+"""The way that every inference route shares: lease, job, run or stream, answer.
+
+A lease is bound before anything that depends on the model is looked at. It is released when the
+answer is complete in memory, or, for a stream, when its exchange ends.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias, TypeVar
+
+import trio
+from quart.wrappers import Response
+
+from paraudio.engines import Audio, Job, Result, StreamEvent
+from paraudio.errors import InvalidRequestError
+from paraudio.http._ask import Ask
+from paraudio.http._exchange import Exchange
+from paraudio.http._prepare import prepare
+from paraudio.http._render import Timing
+from paraudio.http._sse import Frames, no_result, pump, stream_answer
+from paraudio.lifecycle import Use
+from paraudio.spec import ModelSpec
+from paraudio.transport import WrittenBody
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A job that ended well.
+
+    Attributes:
+        spec: The configuration that it ran under.
+        job: The job.
+        result: What came out.
+        timing: How long it took.
+    """
+
+    spec: ModelSpec
+    job: Job
+    result: Result
+    timing: Timing
+
+
+Render: TypeAlias = Callable[[Done], Awaitable[Response]]
+
+
+def lease(exchange: Exchange, ask: Ask) -> AbstractAsyncContextManager[Use]:
+    """The model that a request asks for, for as long as the block lasts."""
+    return exchange.core.runtime.use(ask.model, request=exchange.id, bound_ms=ask.bound_ms)
+
+
+async def perform(exchange: Exchange, ask: Ask, render: Render) -> Response:
+    """Run a job and answer with what ``render`` makes of it, all under one lease.
+
+    Cancelled: the run is stopped, and the lease is released when the session is free.
+
+    Raises:
+        InvalidRequestError: The request is wrong, for the model or in itself.
+        ParaudioError: Admission, load or run failed.
+    """
+    async with lease(exchange, ask) as use:
+        job = await prepare(exchange.core, use, ask)
+        began = trio.current_time()
+        result = await run(use, job, ask)
+        wall_s = trio.current_time() - began
+        return await render(Done(use.spec, job, result, timing_of(job, result, wall_s)))
+
+
+async def run(use: Use, job: Job, ask: Ask) -> Result:
+    """Run a job; what it says of its fields is said in the route's own words."""
+    try:
+        result = await use.run(job)
+    except InvalidRequestError as error:
+        raise named(error, ask) from error.__cause__
+    check_audible(job, result, ask)
+    return result
+
+
+async def open_stream(
+    exchange: Exchange, ask: Ask, frames: Callable[[Use, Job], Frames[StreamEvent]]
+) -> Response:
+    """Start a stream and answer with its events, from the first one on.
+
+    A family that cannot stream runs the whole job, and its result is streamed. Whatever fails
+    before the first event is a plain error, before any header.
+
+    Args:
+        exchange: The request; it takes the lease over.
+        ask: What is asked for.
+        frames: Makes the frames, once the job is prepared.
+    """
+    async with AsyncExitStack() as stack:
+        use = await stack.enter_async_context(lease(exchange, ask))
+        job = await prepare(exchange.core, use, ask)
+        events = await start_events(stack, use, job, ask)
+        try:
+            first = await anext(events)
+        except StopAsyncIteration:
+            raise no_result() from None
+        if first.result is not None:
+            check_audible(job, first.result, ask)
+        framed = frames(use, job)
+        exchange.hold(stack.pop_all())
+        body = WrittenBody(partial(pump, first, events, framed, exchange.id))
+        return stream_answer(body, framed.content_type)
+
+
+async def start_events(
+    stack: AsyncExitStack, use: Use, job: Job, ask: Ask
+) -> AsyncIterator[StreamEvent]:
+    """Start a job as a stream that lives as long as the stack; run it whole where that is all."""
+    if not use.can_stream:
+        return whole(await run(use, job, ask))
+    try:
+        return await stack.enter_async_context(use.stream(job))
+    except InvalidRequestError as error:
+        raise named(error, ask) from error.__cause__
+
+
+class Whole:
+    """The events of a result that was there at once."""
+
+    def __init__(self, result: Result) -> None:
+        events = [StreamEvent(result=result)]
+        if result.audio is not None:
+            events.insert(0, StreamEvent(audio=result.audio))
+        elif result.text:
+            events.insert(0, StreamEvent(text=result.text))
+        self._events = iter(events)
+
+    def __aiter__(self) -> AsyncIterator[StreamEvent]:
+        return self
+
+    async def __anext__(self) -> StreamEvent:
+        """The next event."""
+        try:
+            return next(self._events)
+        except StopIteration:
+            raise StopAsyncIteration from None
+
+
+def whole(result: Result) -> AsyncIterator[StreamEvent]:
+    """A result as the events of a stream."""
+    return Whole(result)
+
+
+def check_audible(job: Job, result: Result, ask: Ask) -> None:
+    """Refuse a text of which nothing was spoken: silence is no success.
+
+    Raises:
+        InvalidRequestError: The result has no sound.
+    """
+    if job.task == "tts" and (result.audio is None or not len(result.audio.samples)):
+        param = ask.names.get("text", "text")
+        raise InvalidRequestError(
+            f"{param} must be a text with something to speak; this model found nothing in it",
+            param=param,
+        )
+
+
+def timing_of(job: Job, result: Result, wall_s: float, first_s: float | None = None) -> Timing:
+    """Measure a run against the sound that it made, else against the sound that it worked on."""
+    sound: Audio | None = result.audio if result.audio is not None else job.audio
+    return Timing(wall_s, 0.0 if sound is None else sound.seconds, first_s)
+
+
+def named(error: InvalidRequestError, ask: Ask) -> InvalidRequestError:
+    """The same error with the route's own word for the field."""
+    error.param = ask.names.get(error.param or "", error.param)
+    return error
