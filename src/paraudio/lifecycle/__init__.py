@@ -1,1 +1,25 @@
 """Lifecycle: registered models, their loads and retirements, residency, and shutdown phases."""
+
+from paraudio.lifecycle._bulk import Unloaded
+from paraudio.lifecycle._phases import Phase
+from paraudio.lifecycle._runtime import Runtime, free_host_memory
+from paraudio.lifecycle._settings import RuntimeSettings
+from paraudio.lifecycle._snapshot import ModelSnapshot, Snapshot
+from paraudio.lifecycle._states import TRANSITIONS, IllegalTransition, State, Trigger, next_state
+from paraudio.lifecycle._use import Use
+
+__all__ = [
+    "TRANSITIONS",
+    "IllegalTransition",
+    "ModelSnapshot",
+    "Phase",
+    "Runtime",
+    "RuntimeSettings",
+    "Snapshot",
+    "State",
+    "Trigger",
+    "Unloaded",
+    "Use",
+    "free_host_memory",
+    "next_state",
+]

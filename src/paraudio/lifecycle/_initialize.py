@@ -1,0 +1,162 @@
+"""Shared initialization: many requests may wait for one load, and one of them drives it."""
+
+from collections import deque
+from contextlib import AbstractContextManager
+
+import trio
+
+from paraudio.admission import Lease
+from paraudio.engines.isolation import SessionHandle
+from paraudio.errors import InvalidRequestError, LoadError
+from paraudio.lifecycle._context import Context
+from paraudio.lifecycle._entry import Entry
+from paraudio.lifecycle._load import Loader
+from paraudio.lifecycle._pool import Pool
+from paraudio.lifecycle._promise import Promise
+from paraudio.lifecycle._retire import retire
+
+
+class Waiter:
+    """An admitted request that waits until its model is loaded.
+
+    Attributes:
+        lease: The slot that it holds meanwhile.
+        bound_s: How long it would wait for room, in seconds, if it drove the load.
+        session: Kept in the step that publishes the pool.
+        pool: The pool of that session, or None as yet.
+        left: Whether its client is gone and the model's task ends its lease.
+    """
+
+    __slots__ = ("bound_s", "lease", "left", "pool", "session")
+
+    def __init__(self, lease: Lease, bound_s: float) -> None:
+        self.lease = lease
+        self.bound_s = bound_s
+        self.session: Promise[SessionHandle] = Promise()
+        self.pool: Pool | None = None
+        self.left = False
+
+
+class Initializer:
+    """The loads of one model that requests drive, one at a time.
+
+    The waiter that has waited longest drives. When the load succeeds, every waiter has its session
+    in that very step; when it fails, the driver gets the error and the next waiter drives the next
+    attempt, in that very step too. The load runs in the model's own task, so a driver may leave: a
+    load that has begun goes on to its end, and the driver's lease with it; one that still waits for
+    room is given up, since nobody needs another model evicted for it.
+
+    Args:
+        context: The runtime's.
+        loader: The runtime's.
+        entry: The model.
+    """
+
+    # Invariants: a waiter is in ``_waiting``, or is the driver, or its promise is settled;
+    # with waiters there is a driver, unless a broken pool is still in use: then its last user
+    # calls `advance`.
+
+    def __init__(self, context: Context, loader: Loader, entry: Entry) -> None:
+        self._context = context
+        self._loader = loader
+        self._entry = entry
+        self._waiting: deque[Waiter] = deque()
+        self._driver: Waiter | None = None
+        self._room: trio.CancelScope | None = None
+
+    def join(self, lease: Lease, bound_s: float) -> Waiter:
+        """Wait for the model under a lease; starts a load when none is under way."""
+        waiter = Waiter(lease, bound_s)
+        self._waiting.append(waiter)
+        self.advance()
+        return waiter
+
+    def leave(self, waiter: Waiter) -> bool:
+        """Stop waiting.
+
+        Returns:
+            Whether the model's own task has taken the lease over: it does so for a driver. Else
+            the caller still has the lease, and the session if the promise was kept.
+        """
+        if waiter is self._driver:
+            waiter.left = True
+            if self._room is not None:
+                self._room.cancel()
+            return True
+        if not waiter.session.settled:
+            self._waiting.remove(waiter)
+        return False
+
+    def advance(self) -> None:
+        """Let the next waiter drive an attempt, if one is needed and none is under way.
+
+        To be called whenever an attempt ends or a session of a broken pool comes back.
+        """
+        pool = self._entry.pool
+        if self._driver is not None or not self._waiting or (pool is not None and pool.in_use):
+            return
+        self._driver = self._waiting.popleft()
+        if not self._entry.submit(self._attempt):
+            self._refuse_all(self._driver)
+
+    def close(self) -> None:
+        """Fail everybody who still waits; for a process that stops."""
+        self._refuse_all()
+
+    async def _attempt(self) -> None:
+        """One attempt under the driver's lease, run by the model's own task."""
+        driver = self._driver
+        if driver is None:
+            raise RuntimeError("an attempt without a driver")
+        try:
+            await self._drive(driver)
+        except Exception as error:
+            driver.session.fail(_for_request(self._entry, error))
+        self._driver = self._room = None
+        if driver.left:
+            driver.lease.release()
+        self.advance()
+
+    async def _drive(self, driver: Waiter) -> None:
+        """Clear a broken pool away, wait for room, load; nothing of it if the driver leaves."""
+        ticket = driver.lease.ticket
+        await retire(self._context, self._entry, ticket, "broken")
+        guard: AbstractContextManager[object] | None = None
+        with trio.CancelScope() as self._room:
+            if not driver.left:
+                guard = await self._loader.enter(self._entry, driver.bound_s)
+        self._room = None
+        if guard is None:
+            return
+        with guard:
+            if not driver.left:
+                await self._loader.load(
+                    self._entry, ticket, driver.bound_s, lambda pool: self._share(driver, pool)
+                )
+
+    def _share(self, driver: Waiter, pool: Pool) -> None:
+        """Give everybody who waits the session of their slot, in the step that publishes it."""
+        waiters = [driver, *self._waiting] if not driver.left else list(self._waiting)
+        self._waiting.clear()
+        for waiter in waiters:
+            waiter.pool = pool
+            waiter.session.keep(pool.take(waiter.lease.slot))
+
+    def _refuse_all(self, *others: Waiter) -> None:
+        self._driver = None
+        for waiter in (*others, *self._waiting):
+            waiter.session.fail(self._context.phases.refusal())
+        self._waiting.clear()
+
+
+def _for_request(entry: Entry, error: Exception) -> Exception:
+    """An error of a load as the request sees it that drove the load.
+
+    A wrong path is the fault of whoever registered the model; to a request it is a failed load.
+    Too many slots stay the 400 that says so, since nothing but a correction will help.
+    """
+    if isinstance(error, InvalidRequestError) and error.param != "slots":
+        wrapped = LoadError(f"model {entry.id!r} could not be loaded: {error.message}")
+        wrapped.__cause__ = error
+        return wrapped
+    return error

@@ -1,0 +1,86 @@
+"""Replacing the configuration of a registered model, under its exclusive lease."""
+
+from dataclasses import dataclass
+
+from paraudio.admission import Lease
+from paraudio.engines.isolation import Inspection
+from paraudio.lifecycle._candidate import Candidate
+from paraudio.lifecycle._context import Context
+from paraudio.lifecycle._entry import Entry
+from paraudio.lifecycle._load import Loader
+from paraudio.lifecycle._pool import check_capacity, probe
+from paraudio.lifecycle._retire import retire
+from paraudio.lifecycle._states import Trigger
+
+
+@dataclass(frozen=True, slots=True)
+class Reconfiguration:
+    """One replacement: decided before the lease, done under it, by the model's own task.
+
+    Attributes:
+        context: The runtime's.
+        loader: The runtime's.
+        entry: The model.
+        candidate: The new configuration, checked whole.
+        inspection: What its files say.
+        bound_s: How long its load may wait for room, in seconds.
+    """
+
+    context: Context
+    loader: Loader
+    entry: Entry
+    candidate: Candidate
+    inspection: Inspection
+    bound_s: float
+
+    async def run(self, lease: Lease) -> bool:
+        """Replace the configuration and load it; or only load, when nothing changed.
+
+        Until the commit a refusal leaves pool, count, metadata and residency exactly as they were.
+        After it the new configuration stays, loaded or not.
+
+        Returns:
+            Whether anything changed.
+
+        Raises:
+            InvalidRequestError: The weights allow fewer sessions than ``slots``.
+            LoadError: The probe or the load failed.
+            ParaudioError: There was no room to load it; the new configuration stays.
+        """
+        if self.candidate.spec == self.entry.spec:
+            await self.loader.ensure(self.entry, lease.ticket, self.bound_s)
+            return False
+        self.entry.move(Trigger.RECONFIGURE)
+        await self._check_capacity()
+        await retire(self.context, self.entry, lease.ticket, "reconfigure")
+        self.entry.commit(lease, self.candidate, self.inspection)
+        await self._load(lease)
+        return True
+
+    async def _check_capacity(self) -> None:
+        """Refuse too many slots while the old pool is still there, and put the state back."""
+        try:
+            if self.candidate.spec.slots > 1:
+                check_capacity(self.entry.id, await self._capacity(), self.candidate.spec.slots)
+        except BaseException:
+            self.entry.move(Trigger.FAIL if self.entry.pool is None else Trigger.KEEP)
+            raise
+
+    async def _capacity(self) -> int:
+        """What the new configuration allows; known where nothing of a session changes."""
+        known = self.entry.capacity
+        if known is not None and self.candidate.spec.same_sessions(self.entry.spec):
+            return known
+        with self.context.phases.interruptible():
+            load = self.candidate.generation(self.entry.generation)
+            return await probe(self.candidate, load, self.context.phases)
+
+    async def _load(self, lease: Lease) -> None:
+        """Load what was committed; `Loader.load` moves the state once it has begun."""
+        try:
+            guard = await self.loader.enter(self.entry, self.bound_s)
+        except BaseException:
+            self.entry.move(Trigger.FAIL)
+            raise
+        with guard:
+            await self.loader.load(self.entry, lease.ticket, self.bound_s)
