@@ -8,6 +8,7 @@ import pytest
 from tools import reference
 
 import paraudio
+from paraudio.engines.catalog import families
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])

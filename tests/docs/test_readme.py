@@ -100,7 +100,8 @@ def wait_until_ready(server: subprocess.Popen[bytes], address: str, log: Path) -
             if httpx.get(f"{address}/health/ready", timeout=5).is_success:
                 return
         except httpx.TransportError:
-            time.sleep(0.05)
+            pass
+        time.sleep(0.05)
     pytest.fail(f"the server is not ready; it said:\n{log.read_text()}")
 
 
