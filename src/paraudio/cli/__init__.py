@@ -1,6 +1,5 @@
-"""The command line."""
+"""The command line: `paraudio serve`, `run`, `pull`, `models`, `config check`, `verify`."""
 
+from paraudio.cli._main import main
 
-def main() -> None:
-    """Run the command line."""
-    raise SystemExit("not built yet")
+__all__ = ["main"]

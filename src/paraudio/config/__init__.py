@@ -2,7 +2,7 @@
 
 from paraudio.config._defaults import DEFAULT_MODELS
 from paraudio.config._describe import ConfigEntry, describe, model_json
-from paraudio.config._layers import flag_name, variable_name
+from paraudio.config._layers import SettingInfo, flag_name, settings_info, variable_name
 from paraudio.config._load import Loaded, Origins, load, load_settings
 from paraudio.config._model import STORE_PREFIX, parse_model
 from paraudio.config._problems import ModelObjectError, Problem, SettingsError, nearest
@@ -17,6 +17,7 @@ __all__ = [
     "ModelObjectError",
     "Origins",
     "Problem",
+    "SettingInfo",
     "Settings",
     "SettingsError",
     "Tls",
@@ -27,5 +28,6 @@ __all__ = [
     "model_json",
     "nearest",
     "parse_model",
+    "settings_info",
     "variable_name",
 ]

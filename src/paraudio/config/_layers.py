@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import UnionType
-from typing import Any, Final, get_args, get_origin
+from typing import Any, Final, Literal, get_args, get_origin
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from paraudio.config._problems import Place, nearest
 from paraudio.config._schema import Settings
@@ -42,15 +43,75 @@ class Layer:
     warnings: tuple[str, ...] = field(default=())
 
 
+@dataclass(frozen=True, slots=True)
+class SettingInfo:
+    """One setting as command lines and documents show it.
+
+    Attributes:
+        place: Where it is.
+        kind: The annotation of its value.
+        default: What holds where nothing is said.
+        description: What it does, as the end of a sentence.
+    """
+
+    place: Place
+    kind: object
+    default: object
+    description: str
+
+    @property
+    def is_flag(self) -> bool:
+        """Whether it is on or off."""
+        return self.kind is bool
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it can hold several values."""
+        return _takes_list(self.kind)
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The words that it takes, or nothing where any will do."""
+        return get_args(self.kind) if get_origin(self.kind) is Literal else ()
+
+    @property
+    def metavar(self) -> str:
+        """What stands for a value in help: ``cpu|cuda|auto``, ``MS``, ``PATH``."""
+        if self.choices:
+            return "|".join(self.choices)
+        if self.place in PATHS:
+            return "PATH"
+        if self.kind is not int:
+            return "TEXT"
+        name = str(self.place[-1])
+        units = {"ms": "MS", "mb": "MB", "bytes": "BYTES"}
+        return units.get(name.rpartition("_")[2], "N")
+
+
+def settings_info() -> dict[str, SettingInfo]:
+    """Every setting that a variable or a flag can give, by its dotted name."""
+    infos = {}
+    for place, field_ in _setting_fields():
+        default = None if field_.is_required() else field_.default
+        name = ".".join(map(str, place))
+        infos[name] = SettingInfo(place, field_.annotation, default, field_.description or "")
+    return infos
+
+
 def setting_places() -> Iterator[tuple[Place, object]]:
     """Every setting that a variable or a flag can give, with its annotation."""
+    for place, field_ in _setting_fields():
+        yield place, field_.annotation
+
+
+def _setting_fields() -> Iterator[tuple[Place, FieldInfo]]:
     for name, info in Settings.model_fields.items():
         inner = schema_of(info.annotation)
         if inner is not None:
             for key, below in inner.model_fields.items():
-                yield (name, key), below.annotation
+                yield (name, key), below
         elif name != "models":
-            yield (name,), info.annotation
+            yield (name,), info
 
 
 def schema_of(annotation: object) -> type[BaseModel] | None:

@@ -114,7 +114,7 @@ def parse_model(
     problems = [] if parallel else _serial_problems(data, param)
     kept = {key: data[key] for key in data if parallel or key != "slots"}
     family = data.get("family")
-    if "task" not in data and tasks and isinstance(family, str) and family in tasks:
+    if "task" not in data and tasks is not None and isinstance(family, str) and family in tasks:
         kept["task"] = tasks[family]
     try:
         model = ModelObject.model_validate(kept)

@@ -1,0 +1,77 @@
+"""``paraudio config check``: what holds, where it was said, and what is wrong."""
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from paraudio.cli._help import EXIT_CODES, Formatted
+from paraudio.cli._output import print_json, print_table, say, say_warning
+from paraudio.spec import Json
+
+if TYPE_CHECKING:
+    from paraudio.config import ConfigEntry
+
+
+class _Group(Formatted, click.Group):
+    pass
+
+
+@click.command(cls=_Group, epilog=EXIT_CODES)
+def command() -> None:
+    """Check a configuration and show what holds."""
+
+
+@click.command("check", cls=Formatted, epilog=EXIT_CODES)
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--changed", is_flag=True, help="Leave out what has its default.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for a script.")
+def check(file: Path | None, *, changed: bool, as_json: bool) -> int:
+    """Check FILE (else PARAUDIO_CONFIG, else the embedded default) and the environment.
+
+    Prints every setting with its value and where it was said, or everything that is wrong with the
+    line or the variable that says it. Ends with 0 or 2.
+    """
+    from paraudio.cli._families import OnlyTasks  # noqa: PLC0415
+    from paraudio.config import SettingsError, describe, load  # noqa: PLC0415
+
+    if file is None and os.environ.get("PARAUDIO_CONFIG"):
+        file = Path(os.environ["PARAUDIO_CONFIG"])
+    try:
+        loaded = load(config=file, environ=os.environ, flags={}, tasks=OnlyTasks())
+    except SettingsError as error:
+        if not as_json:
+            raise
+        problems: list[Json] = [
+            {"key": problem.key, "message": problem.message, "source": problem.source}
+            for problem in error.problems
+        ]
+        print_json({"ok": False, "problems": problems})
+        return 2
+    entries = [one for one in describe(loaded) if not changed or one.source != "default"]
+    if as_json:
+        values: list[Json] = [
+            {"key": one.key, "value": one.value, "source": one.source} for one in entries
+        ]
+        print_json({"ok": True, "settings": values, "warnings": list(loaded.warnings)})
+        return 0
+    print_table(("SETTING", "VALUE", "SOURCE"), [_row(one) for one in entries])
+    for warning in loaded.warnings:
+        say_warning(warning)
+    say(f"{'the default configuration' if file is None else file} is right")
+    return 0
+
+
+def _row(entry: "ConfigEntry") -> tuple[str, str, str]:
+    value = entry.value
+    if entry.key.startswith("models[") and isinstance(value, dict):
+        slots = f", {value['slots']} slots" if value["slots"] != 1 else ""
+        text = f"{value['id']} ({value['family']}, {value['task']}{slots}) {value['path']}".rstrip()
+    else:
+        text = value if isinstance(value, str) and value else json.dumps(value)
+    return entry.key, text, entry.source
+
+
+command.add_command(check)

@@ -1,0 +1,67 @@
+"""Logging for a server: one line an event on stderr, for people or for machines."""
+
+import datetime as dt
+import json
+import logging
+import sys
+from typing import Final
+
+import click
+
+LEVELS: Final = ("debug", "info", "warning", "error")
+
+_COLOURS: Final = {logging.WARNING: "yellow", logging.ERROR: "red", logging.CRITICAL: "red"}
+_QUIET: Final = ("hypercorn", "quart", "asyncio", "hpack", "h11", "h2")
+
+
+class TextFormatter(logging.Formatter):
+    """``12:30:45.123 INFO    message``, coloured where that helps."""
+
+    default_time_format = "%H:%M:%S"
+    default_msec_format = "%s.%03d"
+
+    def __init__(self, *, colour: bool) -> None:
+        super().__init__()
+        self._colour = colour
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line; a traceback follows on its own."""
+        level = f"{record.levelname:<7}"
+        if self._colour and record.levelno in _COLOURS:
+            level = click.style(level, fg=_COLOURS[record.levelno])
+        text = f"{self.formatTime(record)} {level} {record.getMessage()}"
+        if record.exc_info:
+            text += "\n" + self.formatException(record.exc_info)
+        return text
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: time (RFC 3339, UTC), level, logger, message, and error if any."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line, whatever the message holds."""
+        at = dt.datetime.fromtimestamp(record.created, dt.UTC)
+        line = {
+            "time": at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)
+
+
+def set_up(level: str, style: str) -> None:
+    """Send what this process logs to stderr.
+
+    Args:
+        level: One of `LEVELS`; libraries below us speak up from ``warning`` on only.
+        style: ``text`` or ``json``.
+    """
+    handler = logging.StreamHandler(sys.stderr)
+    text = TextFormatter(colour=sys.stderr.isatty())
+    handler.setFormatter(JsonFormatter() if style == "json" else text)
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    for name in _QUIET:
+        logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLogger().level))

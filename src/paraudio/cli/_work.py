@@ -1,0 +1,194 @@
+"""One piece of work by one model: a runtime that lives as long as the command."""
+
+import os
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from paraudio.audio import FORMATS, decode
+from paraudio.cli._isolations import open_isolations, runtime_settings
+from paraudio.cli._output import meant, say_error
+from paraudio.cli._results import Done, deliver
+from paraudio.cli._signals import Interrupted, until_signal
+from paraudio.config import Settings
+from paraudio.engines import Audio, Family, Job, Voice, check_options
+from paraudio.engines.catalog import families
+from paraudio.engines.isolation import Isolation
+from paraudio.errors import InvalidRequestError, ParaudioError
+from paraudio.lifecycle import Runtime, Use
+from paraudio.spec import Json, ModelSpec, VoicePreset
+
+REQUEST = "command-line"
+"""The request's ID: there is one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """What the command line asks for; ``audio`` is a sound file, still encoded."""
+
+    text: str | None = None
+    audio: bytes | None = None
+    voice: str | None = None
+    language: str | None = None
+    speed: float | None = None
+    prompt: str | None = None
+    seed: int | None = None
+    options: Mapping[str, Json] = field(default_factory=dict)
+    output: str | None = None
+
+
+def check(ask: Ask, spec: ModelSpec) -> None:
+    """Refuse what does not fit the task, before anything is fetched or loaded.
+
+    Raises:
+        InvalidRequestError: Something is missing or too much.
+    """
+    name = f"{spec.id} ({spec.task})"
+    needs_text, needs_audio = spec.task in {"tts", "align"}, spec.task != "tts"
+    if needs_text and not (ask.text or "").strip():
+        raise InvalidRequestError(f"{name} needs --text or --text-file", param="text")
+    if needs_audio and ask.audio is None:
+        raise InvalidRequestError(f"{name} needs --audio", param="audio")
+    if not needs_text and ask.text is not None:
+        raise InvalidRequestError(f"{name} takes no text", param="text")
+    if not needs_audio and ask.audio is not None:
+        raise InvalidRequestError(f"{name} takes no --audio", param="audio")
+    if spec.task != "tts" and ask.output is not None:
+        raise InvalidRequestError(f"{name} makes no sound for -o; redirect the output", param="-o")
+    if spec.task == "tts" and ask.output is None:
+        raise InvalidRequestError(f"{name} needs -o FILE.wav for its speech", param="-o")
+    if ask.output not in {None, "-"}:
+        kind = Path(str(ask.output)).suffix.removeprefix(".").lower()
+        if kind not in FORMATS:
+            names = ", ".join(f".{known}" for known in FORMATS)
+            raise InvalidRequestError(
+                f"-o must end in one of {names}, or be -, not {ask.output}", param="-o"
+            )
+
+
+def work(ask: Ask, spec: ModelSpec, settings: Settings, *, as_json: bool) -> int:
+    """Do it and deliver the result.
+
+    Returns:
+        The exit code 0; everything else is an exception.
+
+    Does not return when a thread is still inside a backend that ignored its stop: leaving the
+    interpreter would abort there, so the process ends at once.
+
+    Raises:
+        ParaudioError: It failed, or something is wrong with what was asked.
+        Interrupted: A signal ended it.
+    """
+    isolations: list[Isolation] = []
+    code = 0
+    try:
+        done = trio.run(until_signal, partial(_with_runtime, ask, spec, settings, isolations))
+        deliver(done, spec, output=ask.output, as_json=as_json)
+    except Interrupted as error:
+        if not _abandoned(isolations):
+            raise
+        code = error.code
+    except ParaudioError as error:
+        if not _abandoned(isolations):
+            raise
+        say_error(error.message)
+        code = 1
+    if _abandoned(isolations):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
+
+
+def _abandoned(isolations: list[Isolation]) -> bool:
+    return any(isolation.abandoned() for isolation in isolations)
+
+
+async def _with_runtime(
+    ask: Ask,
+    spec: ModelSpec,
+    settings: Settings,
+    isolations: list[Isolation],
+    scope: trio.CancelScope,
+) -> Done | None:
+    """Open a runtime with the one model, use it, and let it free everything on every way out."""
+    done: Done | None = None
+    failures: list[Exception] = []
+    known = families()
+    async with open_isolations(settings) as opened, trio.open_nursery() as nursery:
+        isolations.extend(opened.values())
+        runtime = Runtime(runtime_settings(settings), families=known, isolations=opened)
+        try:
+            runtime.add(spec)
+            await nursery.start(runtime.run)
+            with scope:
+                done = await _use(ask, spec, runtime, known[spec.family])
+        except Exception as error:
+            failures.append(error)  # raised below, outside of the nursery's group
+        runtime.stop()
+    if failures:
+        raise failures[0]
+    return done
+
+
+async def _use(ask: Ask, spec: ModelSpec, runtime: Runtime, family: Family) -> Done:
+    own = {**spec.default_request_options, **ask.options}
+    options = check_options(own, family.request_options, param="options")
+    audio = None if ask.audio is None else await _decoded(ask.audio, "--audio")
+    voice = await _voice(ask.voice, spec)
+    begun = time.monotonic()
+    async with runtime.use(spec.id, request=REQUEST) as use:
+        await use.ready()
+        _check_voice(ask.voice, voice, use)
+        loaded = time.monotonic()
+        result = await use.run(
+            Job(
+                task=spec.task,
+                text=ask.text,
+                audio=audio,
+                language=ask.language,
+                voice=voice,
+                speed=ask.speed,
+                prompt=ask.prompt,
+                seed=ask.seed,
+                options=options,
+            )
+        )
+        ended = time.monotonic()
+    sound = result.audio or audio
+    return Done(result, loaded - begun, ended - loaded, 0.0 if sound is None else sound.seconds)
+
+
+async def _decoded(data: bytes, flag: str) -> Audio:
+    return await trio.to_thread.run_sync(
+        partial(decode, data, param=flag, check=trio.from_thread.check_cancelled)
+    )
+
+
+async def _voice(name: str | None, spec: ModelSpec) -> Voice:
+    """The preset of that name, or the model's default one, or a name for the family."""
+    preset: str | VoicePreset | None = name
+    if name is None:
+        preset = spec.default_voice_preset
+    if isinstance(preset, str):
+        preset = spec.voice_presets.get(preset)
+    if preset is None:
+        return Voice(name)
+    if preset.voice_ref is None:
+        return Voice(preset.voice_id, reference_text=preset.reference_text)
+    data = await trio.Path(preset.voice_ref).read_bytes()
+    return Voice(None, await _decoded(data, "voice_ref"), preset.reference_text)
+
+
+def _check_voice(asked: str | None, voice: Voice, use: Use) -> None:
+    """Refuse a voice that a model with a list of voices does not have."""
+    if voice.name is not None and use.voices and voice.name not in use.voices:
+        hint = meant(voice.name, [*use.spec.voice_presets, *use.voices])
+        raise InvalidRequestError(
+            f"there is no voice {asked or voice.name!r}; {hint}", param="voice"
+        )
