@@ -133,7 +133,8 @@ class Line:
     def resize(self, lease: Lease, slots: int) -> None:
         """Change the number of slots when the exclusive lease is released."""
         check_slots(slots)
-        if lease.claim is not Claim.MANAGER or self._held.get(lease.ticket) is not lease:
+        mine = self._held.get(lease.ticket) is lease and not lease.released
+        if lease.claim is not Claim.MANAGER or not mine:
             raise ValueError(f"{lease!r} does not hold {self.model!r} exclusively")
         self._notes.resized(lease, slots)
         self._resized = slots
