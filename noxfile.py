@@ -80,4 +80,4 @@ def serve(session: nox.Session) -> None:
 @nox.session
 def soak(session: nox.Session) -> None:
     """Put a real server under mixed load for a while; `-- --minutes 30` for longer."""
-    session.run("python", "benchmarks/soak.py", *session.posargs)
+    session.run("python", "tools/soak.py", *session.posargs)

@@ -1,0 +1,228 @@
+"""Puts a real server under mixed load for a while, and checks what must hold under any load.
+
+python tools/soak.py [--minutes 2] [--clients 12] [--seed 1]
+
+Clients speak and transcribe with simulated models in threads and in processes; some bring bounds
+too short to keep, some hang up in the middle. An operator meanwhile loads, reconfigures and
+unloads. Then: every answer was one that the contract allows, every slot and queue is empty soon
+after, the process grew little, it ends by itself with code 0, and its journal breaks no rule.
+
+Everything stays on this machine, and the run is bounded in time and in requests.
+"""
+
+import argparse
+import json
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import psutil
+import trio
+
+PARAUDIO: Final = str(Path(sys.executable).with_name("paraudio"))
+MODELS: Final = ("quick", "wide", "apart")
+SPEECH: Final = "/v1/audio/speech"
+READY_WITHIN_S: Final = 60
+IDLE_WITHIN_S: Final = 30
+ENDS_WITHIN_S: Final = 20
+GROWTH_MB: Final = 200
+
+
+@dataclass
+class Tally:
+    """What happened: answers by kind, and what should not have been."""
+
+    answers: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+
+    def note(self, what: str, answer: httpx.Response, allowed: set[int]) -> None:
+        """Count an answer, and keep it if the contract does not allow it."""
+        self.answers[f"{what} {answer.status_code}"] += 1
+        refusal = answer.status_code == 503 and "retry-after" in answer.headers
+        if answer.status_code not in allowed and not refusal:
+            self.wrong.append(f"{what}: {answer.status_code} {answer.text[:300]}")
+
+
+def configuration(port: int, journal: Path) -> dict[str, Any]:
+    """A server of simulated models: one slot, four slots, and two slots in processes."""
+    common = {"family": "simulated", "path": "soak", "task": "tts"}
+    return {
+        "port": port,
+        "parallel_jobs": True,
+        "ui_management": True,
+        "max_queued_requests": 32,
+        "max_loaded_models": 2,
+        "journal": str(journal),
+        "models": [
+            common | {"id": "quick", "session_options": {"run_ms": 3}},
+            common | {"id": "wide", "slots": 4, "session_options": {"run_ms": 40}},
+            common
+            | {
+                "id": "apart",
+                "slots": 2,
+                "isolation": "process",
+                "load_options": {"load_ms": 50},
+                "session_options": {"run_ms": 20},
+            },
+        ],
+    }
+
+
+async def client(http: httpx.AsyncClient, tally: Tally, chance: random.Random) -> None:
+    """One client for as long as it is let: mostly patient, sometimes hasty, sometimes gone."""
+    while True:
+        model = chance.choice(MODELS)
+        body: dict[str, Any] = {"model": model, "input": f"number {chance.randrange(10**6)}"}
+        body["response_format"] = chance.choice(("wav", "pcm", "json"))
+        if chance.random() < 0.2:
+            body["busy_timeout_ms"] = chance.randrange(1, 20)
+        stays_s = chance.uniform(0.001, 0.05) if chance.random() < 0.2 else 60.0
+        with trio.move_on_after(stays_s) as scope:
+            tally.note(model, await http.post(SPEECH, json=body), {200})
+        if scope.cancelled_caught:
+            tally.answers[f"{model} hung up"] += 1
+
+
+async def operator(http: httpx.AsyncClient, tally: Tally, chance: random.Random) -> None:
+    """Loads, reconfigures and unloads, one thing after the other."""
+    while True:
+        await trio.sleep(chance.uniform(0.05, 0.5))
+        model = chance.choice(MODELS)
+        match chance.randrange(4):
+            case 0:
+                answer = await http.post("/v1/models/unload", json={"id": model})
+                tally.note("unload", answer, {200})
+            case 1:
+                names = [chance.choice(MODELS) for _ in range(3)]
+                answer = await http.post("/v1/tasks/unload_models", json={"model_ids": names})
+                tally.note("unload_models", answer, {200})
+            case 2:
+                spec: dict[str, Any] = {
+                    "id": model,
+                    "family": "simulated",
+                    "path": f"soak {chance.random()}",
+                }
+                spec |= {"task": "tts", "slots": chance.choice((1, 2, 4))}
+                tally.note("load", await http.post("/v1/models/load", json=spec), {200})
+            case _:
+                tally.note("list", await http.get("/v1/models"), {200})
+
+
+async def wait_ready(http: httpx.AsyncClient) -> None:
+    """Poll until the server is ready."""
+    with trio.fail_after(READY_WITHIN_S):
+        while True:
+            try:
+                if (await http.get("/health/ready")).is_success:
+                    return
+            except httpx.TransportError:
+                pass
+            await trio.sleep(0.05)
+
+
+async def wait_idle(http: httpx.AsyncClient, tally: Tally) -> None:
+    """Poll until no slot is held and nobody waits, as a clean end needs."""
+    counters = ("active_slots", "queued_requests", "queued_managers")
+    models: list[dict[str, Any]] = []
+    with trio.move_on_after(IDLE_WITHIN_S):
+        while True:
+            models = (await http.get("/v1/models")).json()["data"]
+            if not any(model[counter] for model in models for counter in counters):
+                return
+            await trio.sleep(0.05)
+    tally.wrong.append(f"not idle {IDLE_WITHIN_S} s after the last client: {json.dumps(models)}")
+
+
+def resident_mb(process: psutil.Process) -> float:
+    """Memory of the server itself, without its workers, in MB."""
+    return float(process.memory_info().rss) / 1e6
+
+
+async def load(args: argparse.Namespace, port: int, server: subprocess.Popen[bytes]) -> Tally:
+    """The whole run against a server that was started."""
+    tally, process = Tally(), psutil.Process(server.pid)
+    # The seed makes a run repeatable as far as the clock lets it.
+    seeds = random.Random(args.seed)
+    limits = httpx.Limits(max_connections=None)
+    address = f"http://127.0.0.1:{port}"
+    async with httpx.AsyncClient(
+        base_url=address, limits=limits, timeout=90, trust_env=False
+    ) as http:
+        await wait_ready(http)
+        with trio.move_on_after(60 * args.minutes):
+            async with trio.open_nursery() as nursery:
+                for _ in range(args.clients):
+                    nursery.start_soon(client, http, tally, random.Random(seeds.random()))
+                nursery.start_soon(operator, http, tally, random.Random(seeds.random()))
+                await trio.sleep(min(20, 12 * args.minutes))
+                warm = resident_mb(process)
+                await trio.sleep_forever()
+        await wait_idle(http, tally)
+        grown = resident_mb(process) - warm
+    sys.stdout.write(f"memory {warm:.0f} MB warm, {grown:+.0f} MB after that\n")
+    if grown > GROWTH_MB:
+        tally.wrong.append(f"the server grew by {grown:.0f} MB")
+    return tally
+
+
+def judge(server: subprocess.Popen[bytes], journal: Path, tally: Tally) -> None:
+    """End the server, and add what its end and its journal say."""
+    server.send_signal(signal.SIGTERM)
+    try:
+        code = server.wait(ENDS_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        tally.wrong.append(f"the server did not end within {ENDS_WITHIN_S} s")
+        return
+    if code != 0:
+        tally.wrong.append(f"the server ended with {code}")
+    checked = subprocess.run(
+        [PARAUDIO, "verify", str(journal)], capture_output=True, text=True, check=False
+    )
+    sys.stdout.write(checked.stdout[-2000:])
+    if checked.returncode != 0:
+        tally.wrong.append(f"the journal breaks a rule:\n{checked.stdout}{checked.stderr}")
+
+
+def main() -> int:
+    """Run it all; 1 if anything was wrong."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=2.0, help="how long (2)")
+    parser.add_argument("--clients", type=int, default=12, help="how many at once (12)")
+    parser.add_argument("--seed", type=int, default=1, help="what chance begins with (1)")
+    args = parser.parse_args()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with tempfile.TemporaryDirectory(prefix="paraudio-soak-") as folder:
+        journal, config = Path(folder) / "journal.jsonl", Path(folder) / "server.json"
+        config.write_text(json.dumps(configuration(port, journal)), encoding="utf-8")
+        with (Path(folder) / "log").open("wb+") as log:
+            server = subprocess.Popen(
+                [PARAUDIO, "serve", "--config", str(config)], stdout=log, stderr=log
+            )
+            try:
+                tally = trio.run(load, args, port, server)
+                judge(server, journal, tally)
+            finally:
+                server.kill()
+                server.wait()
+                log.seek(0)
+                sys.stdout.write(log.read()[-3000:].decode(errors="replace"))
+    for answer, count in sorted(tally.answers.items()):
+        sys.stdout.write(f"{count:7} {answer}\n")
+    for line in tally.wrong[:20]:
+        sys.stdout.write(f"WRONG {line}\n")
+    sys.stdout.write(f"{sum(tally.answers.values())} answers, {len(tally.wrong)} wrong\n")
+    return int(bool(tally.wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
