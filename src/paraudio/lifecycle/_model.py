@@ -32,7 +32,8 @@ class Model:
         await self._users_gone(context)
         pool = self.entry.clear(None, "shutdown")
         if pool is not None:
-            self.recovery.settle(await tear_down(context, self.entry, pool))
+            await tear_down(context, self.entry, pool)
+        self.recovery.settle()
 
     async def _users_gone(self, context: Context) -> None:
         """Wait until nobody holds the model, within the grace."""

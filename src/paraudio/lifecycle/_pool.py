@@ -108,8 +108,8 @@ def check_capacity(model_id: str, capacity: int, slots: int) -> None:
 async def destroy(model: ModelHandle, sessions: Sequence[SessionHandle]) -> tuple[int, ...]:
     """Free clones, primary and weights, in that order.
 
-    A session whose call ignores its stop is killed where its isolation can; else it is abandoned,
-    and the weights stay, because the call may still read them.
+    A session whose call ignores its stop is killed where its isolation can; else it is abandoned.
+    Its isolation then keeps the weights until that call has ended.
 
     Returns:
         The slots whose sessions were abandoned.
@@ -119,8 +119,7 @@ async def destroy(model: ModelHandle, sessions: Sequence[SessionHandle]) -> tupl
         if session.busy and not await session.kill():
             abandoned.append(slot)
         await session.close()
-    if not abandoned:
-        await model.close()
+    await model.close()
     return tuple(reversed(abandoned))
 
 

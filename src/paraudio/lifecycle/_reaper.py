@@ -32,7 +32,8 @@ class Reaper:
         """Look at each model in the moment in which it may be due, until draining or stopping."""
         with suppress(ShuttingDownError), self._context.phases.interruptible():
             while self._context.phases.running:
-                await trio.sleep_until(self.sweep(trio.current_time()))
+                later = self.sweep(trio.current_time())
+                await trio.sleep_until(later)
 
     def sweep(self, now: float) -> float:
         """Retire what is due and idle.

@@ -10,7 +10,7 @@ from paraudio.lifecycle._entry import Entry
 from paraudio.lifecycle._load import Loader
 from paraudio.lifecycle._pool import check_capacity, probe
 from paraudio.lifecycle._retire import retire
-from paraudio.lifecycle._states import Trigger
+from paraudio.lifecycle._states import State, Trigger
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,8 @@ class Reconfiguration:
         if self.candidate.spec == self.entry.spec:
             await self.loader.ensure(self.entry, lease.ticket, self.bound_s)
             return False
-        self.entry.move(Trigger.RECONFIGURE)
+        if self.entry.state is State.READY:
+            self.entry.move(Trigger.RECONFIGURE)
         await self._check_capacity()
         await retire(self.context, self.entry, lease.ticket, "reconfigure")
         self.entry.commit(lease, self.candidate, self.inspection)
@@ -58,12 +59,12 @@ class Reconfiguration:
         return True
 
     async def _check_capacity(self) -> None:
-        """Refuse too many slots while the old pool is still there, and put the state back."""
+        """Refuse too many slots while everything is as it was, and put the state back."""
         try:
             if self.candidate.spec.slots > 1:
                 check_capacity(self.entry.id, await self._capacity(), self.candidate.spec.slots)
         except BaseException:
-            self.entry.move(Trigger.FAIL if self.entry.pool is None else Trigger.KEEP)
+            self._undo(Trigger.KEEP)
             raise
 
     async def _capacity(self) -> int:
@@ -80,7 +81,12 @@ class Reconfiguration:
         try:
             guard = await self.loader.enter(self.entry, self.bound_s)
         except BaseException:
-            self.entry.move(Trigger.FAIL)
+            self._undo(Trigger.FAIL)
             raise
         with guard:
             await self.loader.load(self.entry, lease.ticket, self.bound_s)
+
+    def _undo(self, trigger: Trigger) -> None:
+        """Leave the state that a loaded model was put into; one that was unloaded is so still."""
+        if self.entry.state is State.RECONFIGURING:
+            self.entry.move(trigger)

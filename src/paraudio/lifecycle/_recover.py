@@ -36,56 +36,61 @@ class Recovery:
     """
 
     # Why a broken pool strands nobody: every way in which its last user can leave goes through
-    # `_end`. There, waiters get a driver. Without waiters, the lease of a manager is tried: it is
-    # refused only while somebody holds or wants the model. A request that does so asks for a
-    # session, or leaves and comes here; a manager finds the pool unusable and retires it.
+    # `_see_to_pool`. There, waiters get a driver. Without waiters, the lease of a manager is
+    # tried: it is refused only while somebody holds or wants the model. A request that does so asks
+    # for a session, or leaves and comes here; a manager finds the pool unusable and retires it.
+    # Once the model's task has a session, its user counts as gone: a slot that is stuck for ever
+    # keeps managers out, but not the other slots from a new pool.
 
     def __init__(self, context: Context, entry: Entry, initializer: Initializer) -> None:
         self._context = context
         self._entry = entry
         self._initializer = initializer
-        self._stuck: dict[int, Lease] = {}
+        self._stuck: dict[Lease, SessionHandle] = {}
 
     async def give_back(self, pool: Pool, lease: Lease) -> None:
         """End the use of a session, and the lease with it, at once or later.
 
-        Cancelled: takes at most the hang timeout, and ends the lease all the same.
+        Cancelled: takes no longer than the hang timeout for the reset, and again for a reset that
+        ignores its stop; the lease ends all the same.
         """
         session = pool.sessions[lease.slot]
-        if not self._context.phases.stopping and not session.busy:
-            await self._restore(pool, lease, session)
-        if lease.released:
-            return
+        usable = not session.busy and await self._restored(pool, session)
         if session.busy:
             lease.mark_stuck()
-            self._stuck[lease.slot] = lease
-        if not self._entry.submit(partial(self._recover, pool, lease, session)):
-            self._end(pool, lease)
+            self._stuck[lease] = session
+        pool.put(lease.slot)
+        if usable or not self._entry.submit(partial(self._recover, pool, lease, session)):
+            lease.release()
+        self._see_to_pool()
 
     def vacate(self, lease: Lease) -> None:
         """End a lease that used no session."""
         lease.release()
-        self._mend()
+        self._see_to_pool()
 
-    def settle(self, abandoned: tuple[int, ...]) -> None:
-        """Free the stuck slots whose sessions are gone after all; for a process that stops."""
-        for slot, lease in tuple(self._stuck.items()):
-            if slot not in abandoned:
+    def settle(self) -> None:
+        """Free the stuck slots whose calls were ended after all; for a process that stops."""
+        for lease, session in tuple(self._stuck.items()):
+            if not session.busy:
                 self._free(lease)
 
-    async def _restore(self, pool: Pool, lease: Lease, session: SessionHandle) -> None:
-        """Restore a session within the hang timeout and end its lease; else leave both alone."""
+    async def _restored(self, pool: Pool, session: SessionHandle) -> bool:
+        """Restore a session, if that can be done within the hang timeout.
+
+        Returns:
+            Whether nothing is left to do: it is usable, or found broken and its pool with it.
+        """
         deadline = trio.current_time() + self._context.hang_s
         scope = trio.CancelScope(shield=True, deadline=deadline)
         try:
             with scope, self._context.phases.interruptible():
                 await session.restore()
         except ShuttingDownError:
-            return
+            return False
         except Exception as error:
             self._break(pool, error)
-        if not scope.cancelled_caught:
-            self._end(pool, lease)
+        return not scope.cancelled_caught
 
     async def _recover(self, pool: Pool, lease: Lease, session: SessionHandle) -> None:
         """Wait for a call that ignores its stop, or end it; then restore. The model's own task."""
@@ -93,15 +98,16 @@ class Recovery:
             with self._context.phases.interruptible():
                 if session.busy and not await session.kill():
                     await session.wait_idle()
-                await session.restore()
+                if pool is self._entry.pool:
+                    await session.restore()
         except ShuttingDownError:
-            pass  # a stuck slot stays out of use
+            lease.release()  # what is stuck stays out of use
+            return
         except Exception as error:
             self._break(pool, error)
-            self._free(lease)
-        else:
-            self._free(lease)
-        self._end(pool, lease)
+        self._free(lease)
+        lease.release()
+        self._see_to_pool()
 
     def _break(self, pool: Pool, error: Exception) -> None:
         pool.broken = True
@@ -112,18 +118,12 @@ class Recovery:
         )
 
     def _free(self, lease: Lease) -> None:
-        self._stuck.pop(lease.slot, None)
+        self._stuck.pop(lease, None)
         lease.mark_freed()
 
-    def _end(self, pool: Pool, lease: Lease) -> None:
-        """The session is back: free the slot, and see to a broken pool, in one step."""
-        pool.put(lease.slot)
-        lease.release()
+    def _see_to_pool(self) -> None:
+        """Let waiters have a broken pool that nobody uses any more; without them, retire it."""
         self._initializer.advance()
-        self._mend()
-
-    def _mend(self) -> None:
-        """Retire a broken pool that nobody uses or wants."""
         pool = self._entry.pool
         if pool is None or not pool.broken or pool.in_use or self._context.phases.stopping:
             return

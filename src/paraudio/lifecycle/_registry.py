@@ -87,3 +87,4 @@ class Registry:
                 if self._context.settings.idle_unload_ms:
                     nursery.start_soon(Reaper(self._context, self.entries).run)
                 task_status.started()
+                await self._context.phases.wait_stopping()

@@ -1,10 +1,14 @@
 """Ending a pool: its residency at once, its sessions and weights as soon as the backend can."""
 
+import logging
+
 from paraudio.admission import Lease
 from paraudio.lifecycle._context import Context
 from paraudio.lifecycle._entry import Entry
 from paraudio.lifecycle._pool import Pool, destroy
 from paraudio.lifecycle._promise import Promise
+
+log = logging.getLogger(__name__)
 
 
 async def retire(context: Context, entry: Entry, ticket: int | None, why: str) -> None:
@@ -23,8 +27,8 @@ async def retire(context: Context, entry: Entry, ticket: int | None, why: str) -
         await tear_down(context, entry, pool)
 
 
-async def tear_down(context: Context, entry: Entry, pool: Pool) -> tuple[int, ...]:
-    """Destroy a pool that was cleared; returns the slots whose sessions had to be abandoned."""
+async def tear_down(context: Context, entry: Entry, pool: Pool) -> None:
+    """Destroy a pool that was cleared."""
     abandoned: tuple[int, ...] = ()
     try:
         with context.phases.shielded() as scope:
@@ -34,11 +38,11 @@ async def tear_down(context: Context, entry: Entry, pool: Pool) -> tuple[int, ..
     if scope.cancelled_caught:
         context.cut(entry.id, f"model {entry.id!r}: its teardown did not end in time")
     for slot in abandoned:
-        context.cut(
-            entry.id,
-            f"model {entry.id!r}: the call in slot {slot} ignored its stop and was abandoned",
-        )
-    return abandoned
+        note = f"model {entry.id!r}: the call in slot {slot} ignored its stop and was abandoned"
+        if context.phases.stopping:
+            context.cut(entry.id, note)
+        else:
+            log.warning(note)
 
 
 def hand_over_retirement(context: Context, entry: Entry, lease: Lease, why: str) -> Promise[None]:

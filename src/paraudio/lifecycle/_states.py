@@ -15,7 +15,7 @@ class State(StrEnum):
     READY = "ready"
     """A complete pool is published."""
     RECONFIGURING = "reconfiguring"
-    """A manager replaces the configuration: it probes, retires, commits and loads."""
+    """A manager replaces a loaded configuration: it probes, retires, commits and loads."""
     UNLOADING = "unloading"
     """Logically gone already; sessions and weights are being destroyed."""
 
@@ -46,7 +46,6 @@ TRANSITIONS: Final[Mapping[tuple[State, Trigger], State]] = {
     (State.READY, Trigger.RETIRE): State.UNLOADING,
     (State.UNLOADING, Trigger.DESTROY): State.UNLOADED,
     (State.READY, Trigger.RECONFIGURE): State.RECONFIGURING,
-    (State.UNLOADED, Trigger.RECONFIGURE): State.RECONFIGURING,
     (State.RECONFIGURING, Trigger.KEEP): State.READY,
     (State.RECONFIGURING, Trigger.FAIL): State.UNLOADED,
     (State.RECONFIGURING, Trigger.PUBLISH): State.READY,
