@@ -1,0 +1,312 @@
+"""One connection: its reader, its writer, its phases, and the nursery that its calls live in.
+
+There are two ways to end one. ``finish``: we have said all that there is to say; the rest is sent
+and the socket closed in order. ``leave``: the client is gone or has stalled; the socket is reset
+at once, which also ends sends that are stuck in a shield, and the calls are cancelled. Both only
+wake the connection's own task, which does the ending, so nobody closes under the hands of another.
+"""
+
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Protocol
+
+import trio
+from hypercorn.events import Closed, Event, RawData, Updated
+from hypercorn.protocol.h11 import H2ProtocolAssumedError
+from hypercorn.utils import parse_socket_addr
+
+from paraudio.transport._asgi import ASGIApp, Context, Cut, Report
+from paraudio.transport._call import AppCall, Patience
+from paraudio.transport._h2 import H2
+from paraudio.transport._h11 import H11
+from paraudio.transport._inbox import BodyInbox, MessageInbox
+from paraudio.transport._limits import READ_SIZE, Limits, ProtocolConfig
+from paraudio.transport._phase import Phase, Population
+from paraudio.transport._stream import GuardedStream
+
+_GONE: Final = (trio.BrokenResourceError, trio.ClosedResourceError)
+
+_FAREWELL_S: Final = 1.0
+"""The longest that the last bytes of a connection, such as the end of TLS, may take."""
+
+
+class Shared(Protocol):
+    """What the connections of one server have in common."""
+
+    app: ASGIApp
+    limits: Limits
+    config: ProtocolConfig
+    context: Context
+    population: Population
+    ssl_context: ssl.SSLContext | None
+    report: Report
+
+    def call_began(self) -> None:
+        """One call of the application more is running."""
+
+    def call_ended(self) -> None:
+        """One less."""
+
+
+class Connection:
+    """One connection of one client.
+
+    Attributes:
+        phase: What it is doing; the population changes it.
+        since: When it entered that phase, seconds of the loop's clock.
+        scope: Cancelled to end everything about it.
+        half_closed_since: When the client was seen to have closed its sending side, or None.
+    """
+
+    def __init__(self, shared: Shared, stream: trio.SocketStream) -> None:
+        self.scope = trio.CancelScope()
+        self.phase = Phase.IDLE if shared.ssl_context is None else Phase.HEAD
+        self.since = trio.current_time()
+        self.half_closed_since: float | None = None
+        self.app = shared.app
+        self.config = shared.config
+        self.context = shared.context
+        self.tls = shared.ssl_context is not None
+        self.client: tuple[str, int] | None = None
+        self.server: tuple[str, int] | None = None
+        self._shared = shared
+        self._limits = shared.limits
+        self._raw = GuardedStream(stream)
+        self._stream: trio.abc.Stream = self._raw
+        self._send_lock = trio.Lock()
+        self._reader = trio.CancelScope()
+        self._reading = False
+        self._left = False
+        self._calls: set[AppCall] = set()
+        self._idle = trio.Event()
+        self._nursery: trio.Nursery
+        self._protocol: H11 | H2 | None = None
+
+    def __str__(self) -> str:
+        client = f"{self.client[0]}:{self.client[1]}" if self.client else "a local client"
+        return f"{client}, {', '.join(sorted(map(str, self._calls))) or self.phase.value}"
+
+    # What its protocol sees.
+
+    @property
+    def running(self) -> int:
+        """How many calls of the application run on this connection."""
+        return len(self._calls)
+
+    def spawn(self, func: Callable[..., Awaitable[Any]], *args: Any) -> None:
+        """Start a task in the connection's nursery."""
+        self._nursery.start_soon(func, *args)
+
+    def call(self, inbox: BodyInbox | MessageInbox) -> AppCall:
+        """Make a call of the application in the connection's nursery."""
+        stall = self._limits.slow_client_timeout_s
+        patience = Patience(body_stall_s=stall, send_stall_s=stall)
+        return AppCall(
+            self.app,
+            inbox,
+            patience,
+            nursery=self._nursery,
+            report=self._shared.report,
+            began=self._call_began,
+            ended=self._call_ended,
+        )
+
+    async def send(self, event: Event) -> None:
+        """Send bytes, learn whether a request is in progress, or end the connection."""
+        if isinstance(event, RawData):
+            await self._write(event.data)
+        elif isinstance(event, Updated):
+            self._update(idle=event.idle)
+        elif isinstance(event, Cut):
+            self.leave()
+        else:
+            self.finish()
+
+    # What the server and its sweeper see.
+
+    @property
+    def busy(self) -> bool:
+        """Whether ending it now takes something from somebody."""
+        return bool(self._calls) or self.phase is Phase.HEAD
+
+    @property
+    def parked(self) -> bool:
+        """Whether a request is in progress and nobody reads the socket, so nobody sees it close."""
+        return self.phase is Phase.ACTIVE and not self._reading and self.fileno() != -1
+
+    def fileno(self) -> int:
+        """The socket's descriptor, or -1 once it is closed."""
+        return self._raw.socket.fileno()
+
+    def stalled(self, now: float) -> bool:
+        """Whether the client takes or sends nothing although we wait for it."""
+        default = self._limits.slow_client_timeout_s
+        sending = self._raw.sending_since
+        if sending is not None:
+            limit = max((call.patience.send_stall_s for call in self._calls), default=default)
+            return now - sending > limit
+        if self.phase is not Phase.ACTIVE:
+            return False
+        if isinstance(self._protocol, H2):
+            self._protocol.sweep(now)
+            return False
+        return any(call.starves(now) for call in self._calls) or (
+            not self._calls and now - self.since > default
+        )
+
+    def finish(self) -> None:
+        """Close in order: nothing more is read; what is to be said is sent."""
+        self._enter(Phase.CLOSING)
+        self._reader.cancel("the connection ends")
+
+    def leave(self) -> None:
+        """The client is gone, or as good as gone: reset the socket and cancel what runs for it."""
+        self._left = True
+        self._raw.abort()
+        self.finish()
+
+    def stop(self) -> None:
+        """Cancel everything, and reset the socket so that nothing can hold that up."""
+        self.scope.cancel("the server stops")
+        self._raw.abort()
+
+    def drain(self) -> None:
+        """No new request is served: let what runs run, and say so where the client can hear it."""
+        if self._protocol is not None and self.phase is Phase.ACTIVE:
+            self._protocol.drain()
+
+    # Its life.
+
+    async def run(self) -> None:
+        """Serve the client until it leaves or we are done; the socket is closed in any case."""
+        try:
+            family = self._raw.socket.family
+            self.client = parse_socket_addr(family, self._raw.socket.getpeername())
+            self.server = parse_socket_addr(family, self._raw.socket.getsockname())
+            async with trio.open_nursery() as self._nursery:
+                with self._reader:
+                    await self._serve()
+                await self._end()
+        except OSError:
+            return  # the client was gone before we could ask who it is
+        finally:
+            self._raw.abort()
+
+    async def _serve(self) -> None:
+        """Read until the client leaves, or until the reader's scope is cancelled."""
+        http2 = False
+        if self._shared.ssl_context is not None:
+            stream = trio.SSLStream(self._raw, self._shared.ssl_context, server_side=True)
+            self._stream = stream
+            try:
+                await stream.do_handshake()
+            except _GONE:
+                self.leave()
+                return
+            http2 = stream.selected_alpn_protocol() == "h2"
+            self._enter(Phase.IDLE)
+        await self._speak(H2(self) if http2 else H11(self))
+        while data := await self._read():
+            await self._take(data)
+            if self.phase is Phase.ACTIVE:
+                continue
+            if self.context.terminated.is_set():
+                self.finish()
+                return
+            if self.phase is Phase.IDLE and self._protocol and self._protocol.begun:
+                self._enter(Phase.HEAD)
+        await self._see_off()
+
+    async def _speak(self, protocol: H11 | H2) -> None:
+        self._protocol = protocol
+        await protocol.initiate()
+
+    async def _read(self) -> bytes:
+        self._reading = True
+        try:
+            return bytes(await self._stream.receive_some(READ_SIZE))
+        except _GONE:
+            self.leave()
+            return b""
+        finally:
+            self._reading = False
+
+    async def _take(self, data: bytes) -> None:
+        assert self._protocol is not None  # noqa: S101 - `_speak` came first
+        try:
+            await self._protocol.handle(RawData(data))
+        except H2ProtocolAssumedError as preface:
+            if self.phase is Phase.HEAD:
+                self._enter(Phase.IDLE)
+            await self._speak(H2(self))
+            await self._protocol.handle(RawData(preface.data))
+
+    async def _see_off(self) -> None:
+        """The client has closed its sending side; wait for its answer only if we are asked to."""
+        grace = self._limits.half_close_grace_s
+        waits = self.phase is Phase.ACTIVE and grace > 0
+        if waits and not (self._protocol and self._protocol.owed(0.0)):
+            self.half_closed_since = trio.current_time()
+            with trio.move_on_after(grace):
+                await self._idle.wait()
+        if self.phase is Phase.ACTIVE:
+            self.leave()
+
+    async def _end(self) -> None:
+        now = trio.current_time()
+        idle_s = now - self.since if self.phase is Phase.IDLE else 0.0
+        owed = self._protocol is not None and self._protocol.owed(idle_s)
+        self._enter(Phase.CLOSING)
+        if self._protocol is not None:
+            await self._protocol.handle(Closed())
+        for call in list(self._calls):
+            call.leave()
+        if not self._left:
+            await self._close(self._limits.linger_s if owed else 0.0)
+
+    async def _close(self, linger_s: float) -> None:
+        self._raw.linger_s = linger_s
+        with trio.move_on_after(max(linger_s, _FAREWELL_S)):
+            async with self._send_lock:
+                await self._stream.aclose()
+        self._raw.abort()
+
+    async def _write(self, data: bytes) -> None:
+        if self._left or not data:
+            return
+        rest = memoryview(data)
+        try:
+            if self._stream is self._raw and not self._send_lock.locked():
+                rest = rest[self._raw.send_now(data) :]
+            if rest:
+                # Shielded: a part may be on the wire. The sweeper, or whoever stops us, resets the
+                # socket, and that ends the wait.
+                with trio.CancelScope(shield=True):
+                    async with self._send_lock:
+                        await self._stream.send_all(rest)
+        except _GONE:
+            self.leave()
+
+    def _update(self, *, idle: bool) -> None:
+        if idle and self.phase is Phase.ACTIVE:
+            self._enter(Phase.IDLE)
+            self._idle.set()
+            if self.context.terminated.is_set():
+                self.finish()
+        elif not idle and self.phase in (Phase.IDLE, Phase.HEAD):
+            self._enter(Phase.ACTIVE)
+            if self._idle.is_set():
+                self._idle = trio.Event()
+
+    def _enter(self, phase: Phase) -> None:
+        if phase is not self.phase and self.phase is not Phase.CLOSING:
+            self._shared.population.move(self, phase)
+            self.since = trio.current_time()
+
+    def _call_began(self, call: AppCall) -> None:
+        self._calls.add(call)
+        self._shared.call_began()
+
+    def _call_ended(self, call: AppCall) -> None:
+        self._calls.remove(call)
+        self._shared.call_ended()

@@ -1,0 +1,264 @@
+"""HTTP/1.1 and websockets: hypercorn's protocol class where it is right, and ours where it is not.
+
+Different from hypercorn's: ``100 Continue`` waits until the application asks for the body; head and
+body of an answer of known length leave in one write, so an application that fails in between still
+gives a 500; an answer that was cut short never looks complete; a drained server says
+``Connection: close``; requests that cannot be served are refused here.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final, cast
+
+import h11
+from hypercorn.events import Closed, RawData, Updated
+from hypercorn.protocol.events import (
+    Body,
+    Data,
+    EndBody,
+    Request,
+    Response,
+    StreamClosed,
+)
+from hypercorn.protocol.events import Event as StreamEvent
+from hypercorn.protocol.h11 import STREAM_ID, H2ProtocolAssumedError, H11Protocol, H11WSConnection
+from hypercorn.protocol.http_stream import HTTPStream
+from hypercorn.protocol.ws_stream import WSStream
+from hypercorn.typing import AppWrapper, ConnectionState, H11SendableEvent, TaskGroup, WorkerContext
+
+from paraudio.transport._asgi import Cut
+from paraudio.transport._call import AppCall
+from paraudio.transport._inbox import BodyInbox, MessageInbox
+from paraudio.transport._link import Link
+
+_CLOSE: Final = (b"connection", b"close")
+_PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\n"
+_BODY_COMES: Final = frozenset({h11.SEND_BODY, h11.ERROR})
+
+
+class Websocket(WSStream):
+    """Hypercorn's websocket, except that a client that breaks the handshake is let go."""
+
+    async def handle(self, event: StreamEvent) -> None:
+        """Take what the connection read."""
+        early = isinstance(event, (Body, Data)) and not self.closed
+        if early and not self.handshake.accepted:
+            await self._send_error_response(400)
+            await self.send(StreamClosed(stream_id=self.stream_id))
+        else:
+            await super().handle(event)
+
+
+class H11(H11Protocol):
+    """One HTTP/1.1 connection."""
+
+    def __init__(self, link: Link) -> None:
+        super().__init__(
+            cast("AppWrapper", link.app),
+            link.config,
+            cast("WorkerContext", link.context),
+            cast("TaskGroup", link),
+            ConnectionState({}),
+            link.tls,
+            link.client,
+            link.server,
+            link.send,
+        )
+        self._link = link
+        self._held: Response | None = None
+
+    def owed(self, _idle_s: float) -> bool:
+        """Whether the client may be sending still, or has sent what was not parsed."""
+        connection = self.connection
+        if isinstance(connection, H11WSConnection):
+            return True
+        return connection.their_state in _BODY_COMES or bool(connection.trailing_data[0])
+
+    @property
+    def begun(self) -> bool:
+        """Whether a part of the next request's head has come."""
+        return bool(self.connection.trailing_data[0])
+
+    def drain(self) -> None:
+        """The next answer says ``Connection: close``; there is nobody to tell before."""
+
+    async def stream_send(self, event: StreamEvent) -> None:
+        """Send what a stream has for the client."""
+        kind = type(event)
+        if kind is Response:
+            await self._start(cast("Response", event))
+        elif kind is Body:
+            await self._send_event(h11.Data(data=cast("Body", event).data))
+        elif kind is EndBody:
+            await self._send_event(h11.EndOfMessage())
+        elif kind is StreamClosed and self._held is not None:
+            # The application ended between the head and the body, and nothing has left yet.
+            self._held = None
+            await self._send_error_response(500)
+            await self._maybe_recycle()
+        else:
+            await super().stream_send(event)
+
+    async def _start(self, response: Response) -> None:
+        if response.status_code < 200:
+            await super().stream_send(response)
+        elif _has_length(response.headers):
+            self._held = response
+        else:
+            await self._send_event(self._head(response, early=False))
+
+    def _head(self, response: Response, *, early: bool) -> h11.Response:
+        headers = [*response.headers, *self.config.response_headers("h11")]
+        if self.context.terminated.is_set() or early:
+            headers.append(_CLOSE)
+        return h11.Response(headers=headers, status_code=response.status_code)
+
+    async def _send_event(self, event: H11SendableEvent) -> None:
+        """Send an event, together with the head that was held back for it."""
+        data = b""
+        if self._held is not None:
+            held, self._held = self._held, None
+            # An answer that is complete before its question is ends the connection.
+            early = self.connection.their_state in _BODY_COMES
+            data = self._serialized(self._head(held, early=early))
+        data += self._serialized(event)
+        if data:
+            await self.send(RawData(data=data))
+
+    def _serialized(self, event: H11SendableEvent) -> bytes:
+        try:
+            return self.connection.send(event)
+        except h11.LocalProtocolError:
+            if self.connection.their_state is not h11.ERROR:
+                raise
+            return b""
+
+    async def _handle_events(self) -> None:
+        while True:
+            try:
+                event = self.connection.next_event()
+            except h11.RemoteProtocolError as error:
+                await self._refuse(error.error_status_hint)
+                return
+            kind = type(event)
+            if kind is h11.Request:
+                await self._begin(cast("h11.Request", event))
+            elif event is h11.PAUSED:
+                if not self.connection.trailing_data[0]:
+                    return  # read on: only the client's leaving can come, or a request too soon
+                await self.can_read.clear()
+                await self.can_read.wait()
+            elif self.stream is None or event is h11.NEED_DATA or kind is h11.ConnectionClosed:
+                return
+            elif kind is h11.Data:
+                await self.stream.handle(Body(STREAM_ID, data=bytes(cast("h11.Data", event).data)))
+            elif kind is h11.EndOfMessage:
+                await self.stream.handle(EndBody(STREAM_ID))
+            else:
+                await self.stream.handle(cast("Data", event))
+
+    async def _begin(self, request: h11.Request) -> None:
+        if request.method == b"PRI" and request.http_version == b"2.0":
+            raise H2ProtocolAssumedError(_PREFACE + self.connection.trailing_data[0])
+        await self.send(Updated(idle=False))
+        refusal = _refusal(request)
+        if refusal:
+            await self._refuse(refusal)
+            return
+        await self._create_stream(request)
+        if self.stream is not None and self.stream.closed:
+            await self._maybe_recycle()  # refused without an application: a broken handshake
+
+    async def _create_stream(self, request: h11.Request) -> None:
+        if _wants_websocket(request):
+            call = self._link.call(MessageInbox())
+            self.stream = self._make(Websocket, call)
+            self.connection = H11WSConnection(cast("h11.Connection", self.connection))
+        else:
+            call = self._link.call(BodyInbox(wanted=self._want_body))
+            self.stream = self._make(HTTPStream, call)
+        await self.stream.handle(
+            Request(
+                STREAM_ID,
+                headers=list(request.headers),
+                http_version=request.http_version.decode(),
+                method=request.method.decode("ascii").upper(),
+                raw_path=request.target,
+                state=self.connection_state,
+            )
+        )
+
+    def _make(
+        self, kind: Callable[..., HTTPStream | WSStream], call: AppCall
+    ) -> HTTPStream | WSStream:
+        return kind(
+            self.app,
+            self.config,
+            self.context,
+            call,
+            self.ssl,
+            self.client,
+            self.server,
+            self.stream_send,
+            STREAM_ID,
+        )
+
+    async def _want_body(self) -> None:
+        if self.connection.they_are_waiting_for_100_continue:
+            go_on = h11.InformationalResponse(status_code=100, headers=[])
+            await self.send(RawData(data=self._serialized(go_on)))
+
+    async def _refuse(self, status: int) -> None:
+        """Answer what is no request, if nothing was answered yet, and end the connection."""
+        self._held = None
+        if self.connection.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
+            await self._send_error_response(status)
+        await self.send(Closed())
+
+    async def _send_error_response(self, status_code: int) -> None:
+        await self._send_event(
+            h11.Response(
+                status_code=status_code,
+                headers=[(b"content-length", b"0"), _CLOSE, *self.config.response_headers("h11")],
+            )
+        )
+        await self._send_event(h11.EndOfMessage())
+
+    async def _maybe_recycle(self) -> None:
+        connection = self.connection
+        # Without a length and without chunks only the end of the connection ends the body.
+        if connection.our_state in {h11.SEND_BODY, h11.ERROR} and self._unframed():
+            await self._close_stream()
+            await self.can_read.set()
+            await self.send(Cut())
+        else:
+            await super()._maybe_recycle()
+
+    def _unframed(self) -> bool:
+        version = getattr(self.connection, "their_http_version", None)
+        return version is None or version < b"1.1"
+
+
+def _has_length(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    return any(name.lower() == b"content-length" for name, _ in headers)
+
+
+def _wants_websocket(request: h11.Request) -> bool:
+    upgrade = connection = b""
+    for name, value in request.headers:
+        if name == b"upgrade":
+            upgrade = value.strip().lower()
+        elif name == b"connection":
+            connection += b"," + value.lower()
+    if upgrade != b"websocket" or request.method != b"GET":
+        return False
+    return any(token.strip() == b"upgrade" for token in connection.split(b","))
+
+
+def _refusal(request: h11.Request) -> int:
+    """The status that refuses a request which names nothing that can be served; else 0."""
+    if request.method == b"CONNECT":
+        return 405
+    target = request.target
+    if target.startswith((b"/", b"http://", b"https://")):
+        return 0
+    return 0 if target == b"*" and request.method == b"OPTIONS" else 400

@@ -1,0 +1,52 @@
+"""What a connection gives to the protocol that speaks on it."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from hypercorn.events import Event
+
+from paraudio.transport._asgi import ASGIApp, Context
+from paraudio.transport._call import AppCall
+from paraudio.transport._inbox import BodyInbox, MessageInbox
+from paraudio.transport._limits import ProtocolConfig
+
+
+class Link(Protocol):
+    """A connection, as its protocol sees it."""
+
+    @property
+    def app(self) -> ASGIApp:
+        """The application."""
+
+    @property
+    def config(self) -> ProtocolConfig:
+        """What hypercorn's classes read their bounds and headers from."""
+
+    @property
+    def context(self) -> Context:
+        """Whether the server drains."""
+
+    @property
+    def tls(self) -> bool:
+        """Whether the connection is encrypted."""
+
+    @property
+    def client(self) -> tuple[str, int] | None:
+        """Where the client is, or None on a Unix socket."""
+
+    @property
+    def server(self) -> tuple[str, int] | None:
+        """Which address it connected to."""
+
+    @property
+    def running(self) -> int:
+        """How many calls of the application run on this connection."""
+
+    async def send(self, event: Event) -> None:
+        """Send bytes, tell whether a request is in progress, or end the connection."""
+
+    def call(self, inbox: BodyInbox | MessageInbox) -> AppCall:
+        """Make a call of the application in the connection's nursery."""
+
+    def spawn(self, func: Callable[..., Awaitable[Any]], *args: Any) -> None:
+        """Start a task in the connection's nursery."""
