@@ -4,6 +4,7 @@ from pathlib import Path
 
 from paraudio.cli._output import meant
 from paraudio.config import STORE_PREFIX, Settings, parse_model
+from paraudio.engines.catalog import families
 from paraudio.errors import InvalidRequestError, ModelNotFoundError
 from paraudio.spec import ModelSpec
 from paraudio.store import CATALOGUE
@@ -38,8 +39,6 @@ def choose(name: str, settings: Settings, *, family: str | None, task: str | Non
 
 
 def _from_path(name: str, family: str, task: str | None) -> ModelSpec:
-    from paraudio.engines.catalog import families  # noqa: PLC0415 - only for paths
-
     known = families()
     if family not in known:
         hint = meant(family, known)

@@ -36,7 +36,7 @@ def command(*, as_json: bool) -> None:
         )
         return
     print_table(
-        ("NAME", "TASK", "FAMILY", "SIZE", "HERE", "DESCRIPTION"),
+        ("NAME", "TASK", "FAMILY", "SIZE", "HERE", "LICENCE", "DESCRIPTION"),
         [
             (
                 entry.name,
@@ -44,6 +44,7 @@ def command(*, as_json: bool) -> None:
                 entry.family,
                 size(entry.bytes) if entry.bytes else "-",
                 "no" if path is None else "yes",
+                entry.licence,
                 entry.description,
             )
             for entry, path in found

@@ -160,7 +160,12 @@ def flag_layer(flags: Mapping[str, object]) -> Layer:
         if value is None or value == ():
             continue
         place: Place = tuple(name.split("."))
-        given = _from_text(value, kinds[place]) if isinstance(value, str) else value
+        kind = kinds[place]
+        given = value
+        if isinstance(given, tuple) and len(given) == 1 and isinstance(kind, UnionType):
+            given = given[0]  # one word that may stand for a list, such as "*"
+        if isinstance(given, str):
+            given = _from_text(given, kind)
         values[place] = _absolute(place, given)
         sources[place] = flag_name(place)
     return Layer(values, sources)

@@ -1,0 +1,88 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from click.testing import Result
+
+Cli = Callable[..., Result]
+
+MODEL = {"id": "joe", "family": "piper_tts", "path": "joe.onnx", "task": "tts"}
+
+
+def write(folder: Path, data: object) -> Path:
+    path = folder / "server.json"
+    path.write_text(json.dumps(data, indent=1))
+    return path
+
+
+def test_the_default_is_right_and_shown_whole(cli: Cli) -> None:
+    result = cli("config", "check")
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert lines[0].split() == ["SETTING", "VALUE", "SOURCE"]
+    assert ["port", "8080", "default"] in [line.split() for line in lines]
+    assert any("piper-joe (piper_tts, tts) store:piper-joe" in line for line in lines)
+    assert "the default configuration is right" in result.stderr
+
+
+def test_each_value_is_shown_with_its_source(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "joe.onnx").touch()
+    path = write(tmp_path, {"port": 9, "models": [MODEL]})
+    result = cli("config", "check", str(path), "--changed", PARAUDIO_API_KEYS="s3cret")
+    assert result.exit_code == 0
+    rows = [line.split() for line in result.stdout.splitlines()[1:]]
+    assert ["port", "9", f"{path}:2"] in rows
+    assert ["api_keys", '["(hidden)"]', "PARAUDIO_API_KEYS"] in rows
+    assert any(row[0] == "models[0]" and row[-1] == f"{path}:4" for row in rows)
+    assert len(rows) == 3
+
+
+def test_a_wrong_file_ends_with_2_and_a_line_for_each_problem(cli: Cli, tmp_path: Path) -> None:
+    path = write(tmp_path, {"prt": 9, "models": [{**MODEL, "slots": 1}]})
+    result = cli("config", "check", str(path))
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    first, second = result.stderr.splitlines()
+    assert first == f"error: {path}:2: prt is not a key here; did you mean 'port'?"
+    assert second.startswith(f'error: {path}:9: models[0].slots of model "joe" needs')
+
+
+def test_json_tells_a_script_everything(cli: Cli, tmp_path: Path) -> None:
+    result = cli("config", "check", str(write(tmp_path, {"port": -1})), "--json")
+    assert result.exit_code == 2
+    found = json.loads(result.stdout)
+    assert found["ok"] is False
+    (problem,) = found["problems"]
+    assert problem["key"] == "port"
+    assert problem["source"].endswith("server.json:2")
+
+    result = cli("config", "check", str(write(tmp_path, {"models": [MODEL]})), "--json")
+    assert result.exit_code == 0
+    found = json.loads(result.stdout)
+    assert found["ok"] is True
+    values = {one["key"]: one["value"] for one in found["settings"]}
+    assert values["port"] == 8080
+    assert values["models[0]"]["path"] == str(tmp_path / "joe.onnx")
+    assert "cannot be read" in found["warnings"][0]
+
+
+def test_the_variable_names_the_file(cli: Cli, tmp_path: Path) -> None:
+    path = write(tmp_path, {"port": -1})
+    assert cli("config", "check", PARAUDIO_CONFIG=str(path)).exit_code == 2
+    result = cli("config", "check", str(tmp_path / "none.json"))
+    assert result.exit_code == 2
+    assert "there is no such file" in result.stderr
+
+
+def test_what_is_odd_is_a_warning(cli: Cli, tmp_path: Path) -> None:
+    result = cli("config", "check", str(write(tmp_path, {})), PARAUDIO_PRT="1")
+    assert result.exit_code == 0
+    assert "warning: PARAUDIO_PRT is not a setting" in result.stderr
+    assert "has no models" in result.stderr
+
+
+def test_a_family_with_one_task_needs_none_said(cli: Cli, tmp_path: Path) -> None:
+    data = {key: value for key, value in MODEL.items() if key != "task"}
+    result = cli("config", "check", str(write(tmp_path, {"models": [data]})), "--json")
+    values = {one["key"]: one["value"] for one in json.loads(result.stdout)["settings"]}
+    assert values["models[0]"]["task"] == "tts"
