@@ -1,1 +1,3 @@
-"""The families that paraudio knows, one module each."""
+"""The families that paraudio knows, one module each; `paraudio.engines.catalog` makes them."""
+
+__all__: list[str] = []

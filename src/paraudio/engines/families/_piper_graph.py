@@ -1,0 +1,159 @@
+"""Noise of a Piper voice made an input, so that a seed means something.
+
+A Piper voice draws its noise inside the graph (``RandomNormalLike``), from generators that live in
+the session, are shared by all its runs and go on from run to run: no request could ever be
+repeated. So each such node is replaced, when the file is read, by nodes that take the same shape of
+numbers from a new input, a row of numbers that the caller draws. The row is read round and round
+where it is too short; nothing else of the graph changes.
+
+Field numbers are those of onnx.proto3.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from paraudio.engines.families._protobuf import Field, WireError, block, block_head, fields, varint
+
+NOISE_INPUT: Final = "paraudio_noise"
+"""Name of the new input: float32, shape [any]."""
+
+_MODEL_GRAPH, _MODEL_OPSET = 7, 8
+_OPSET_DOMAIN, _OPSET_VERSION = 1, 2
+_GRAPH_NODE, _GRAPH_INPUT = 1, 11
+_NODE_INPUT, _NODE_OUTPUT, _NODE_NAME, _NODE_OP, _NODE_ATTRIBUTE = 1, 2, 3, 4, 5
+_ATTRIBUTE_NAME, _ATTRIBUTE_INT, _ATTRIBUTE_TYPE = 1, 3, 20
+_FLOAT, _TYPE_INT = 1, 2
+_OLDEST_OPSET: Final = 13
+_APART: Final = 10_007
+"""Where in the row each node starts behind the one before, so that no two draw the same."""
+
+
+def feed_noise(model: memoryview) -> list[bytes | memoryview] | None:
+    """Replace the random nodes of an ONNX file by reads of `NOISE_INPUT`.
+
+    Args:
+        model: The whole file.
+
+    Returns:
+        The changed file in pieces, most of them views of ``model``; None where there is no random
+        node, or one of a kind that is not known here, so that the file must be used as it is.
+
+    Raises:
+        WireError: The file is no ONNX file.
+    """
+    parts: list[bytes | memoryview] = []
+    graphs = 0
+    opset = 0
+    for field in fields(model):
+        if field.number == _MODEL_GRAPH:
+            graph = _graph(field.value)
+            if graph is None:
+                return None
+            graphs += 1
+            parts += [block_head(_MODEL_GRAPH, sum(map(len, graph))), *graph]
+        else:
+            parts.append(field.whole)
+            opset = max(opset, _opset(field))
+    if graphs != 1:
+        raise WireError(f"{graphs} graphs in one model")
+    return parts if opset >= _OLDEST_OPSET else None
+
+
+def _opset(field: Field) -> int:
+    """The version of the standard operators that the field names, or 0."""
+    if field.number != _MODEL_OPSET:
+        return 0
+    found = {part.number: part for part in fields(field.value)}
+    if _OPSET_DOMAIN in found and bytes(found[_OPSET_DOMAIN].value) not in {b"", b"ai.onnx"}:
+        return 0
+    return found[_OPSET_VERSION].integer if _OPSET_VERSION in found else 0
+
+
+def _graph(graph: memoryview) -> list[bytes | memoryview] | None:
+    parts: list[bytes | memoryview] = []
+    count = 0
+    for field in fields(graph):
+        if field.number != _GRAPH_NODE or not _is_random(field.value):
+            parts.append(field.whole)
+            continue
+        ends = _ends(field.value)
+        if ends is None:
+            return None
+        like, made = ends
+        parts.extend(block(_GRAPH_NODE, node) for node in _reader(like, made, count))
+        count += 1
+    return [*parts, block(_GRAPH_INPUT, _input())] if count else None
+
+
+def _is_random(node: memoryview) -> bool:
+    return any(
+        field.number == _NODE_OP and bytes(field.value).startswith((b"Random", b"Multinomial"))
+        for field in fields(node)
+    )
+
+
+def _ends(node: memoryview) -> tuple[str, str] | None:
+    """The input and the output of a plain ``RandomNormalLike``; None for any other node."""
+    like = made = ""
+    for field in fields(node):
+        text = bytes(field.value)
+        if field.number == _NODE_INPUT:
+            like = text.decode()
+        elif field.number == _NODE_OUTPUT:
+            made = text.decode()
+        elif (field.number == _NODE_OP and text != b"RandomNormalLike") or (
+            field.number == _NODE_ATTRIBUTE and not _is_float(field.value)
+        ):
+            return None
+    return like, made
+
+
+def _is_float(attribute: memoryview) -> bool:
+    """Whether an attribute says ``dtype = float``; a mean, a scale or a seed does not."""
+    found = {part.number: part for part in fields(attribute)}
+    return (
+        bytes(found[_ATTRIBUTE_NAME].value) == b"dtype" and found[_ATTRIBUTE_INT].integer == _FLOAT
+    )
+
+
+def _reader(like: str, made: str, index: int) -> Iterator[bytes]:
+    """Nodes that give ``made`` the shape of ``like``, filled from the row from a place on."""
+    name = f"{NOISE_INPUT}_{index}"
+
+    def inner(part: str) -> str:
+        return f"{name}_{part}"
+
+    yield _node("Shape", [like], inner("shape"))
+    yield _node("ReduceProd", [inner("shape")], inner("size"), _int("keepdims", 0))
+    yield _node("Constant", [], inner("start"), _int("value_int", index * _APART))
+    yield _node("Constant", [], inner("one"), _int("value_int", 1))
+    yield _node("Add", [inner("start"), inner("size")], inner("end"))
+    yield _node("Range", [inner("start"), inner("end"), inner("one")], inner("places"))
+    yield _node("Shape", [NOISE_INPUT], inner("length"))
+    yield _node("Mod", [inner("places"), inner("length")], inner("wrapped"))
+    yield _node("Gather", [NOISE_INPUT, inner("wrapped")], inner("row"))
+    yield _node("Reshape", [inner("row"), inner("shape")], made)
+
+
+def _node(op: str, inputs: Sequence[str], output: str, attribute: bytes = b"") -> bytes:
+    return (
+        b"".join(block(_NODE_INPUT, name) for name in inputs)
+        + block(_NODE_OUTPUT, output)
+        + block(_NODE_NAME, f"{output}_{op}")
+        + block(_NODE_OP, op)
+        + (block(_NODE_ATTRIBUTE, attribute) if attribute else b"")
+    )
+
+
+def _int(name: str, value: int) -> bytes:
+    return (
+        block(_ATTRIBUTE_NAME, name)
+        + varint(_ATTRIBUTE_INT, value)
+        + varint(_ATTRIBUTE_TYPE, _TYPE_INT)
+    )
+
+
+def _input() -> bytes:
+    """ValueInfoProto of the row: a tensor of floats with one free dimension."""
+    shape = block(2, block(1, block(2, "paraudio_noise_length")))
+    return block(1, NOISE_INPUT) + block(2, block(1, varint(1, _FLOAT) + shape))

@@ -1,0 +1,132 @@
+"""A session of a Piper voice: text in, sound out, utterance by utterance."""
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from paraudio.engines._ort import OrtSession, Tensor
+from paraudio.engines._stop import Stop
+from paraudio.engines._values import Audio, Job, Result, Samples, StreamEvent
+from paraudio.engines.families._piper_graph import NOISE_INPUT
+from paraudio.engines.families._piper_phonemes import pieces, silent_piece
+from paraudio.engines.families._piper_request import Speech, read_job
+from paraudio.engines.families._piper_voice import PiperVoice
+from paraudio.errors import InvalidRequestError
+
+# A frame of sound needs one number for each of 192 channels (Piper's inter_channels), and a
+# phoneme's number comes to two frames at normal speed. The row is read again from its start where
+# that is too few, so these set what is worth drawing, not what works.
+_CHANNELS: Final = 192
+_FRAMES: Final = 4
+
+_SILENCE: Final = 1e-8
+
+
+class PiperSession:
+    """Speaks. What changes in a run lives in the run: sessions share only what nobody changes."""
+
+    def __init__(self, voice: PiperVoice, model: OrtSession, max_characters: int) -> None:
+        self._voice = voice
+        self._model = model
+        self._max_characters = max_characters
+        self._inputs = frozenset(info.name for info in model.inputs)
+
+    def prepare(self, job: Job) -> object:
+        """Check a job, cut its text, and make sure that some of it can be spoken.
+
+        Raises:
+            InvalidRequestError: The job is wrong; ``param`` names the field.
+        """
+        speech = read_job(
+            job,
+            self._voice,
+            max_characters=self._max_characters,
+            can_seed=NOISE_INPUT in self._inputs,
+        )
+        for index, utterance in enumerate(speech.utterances):
+            if next(pieces(self._voice, utterance), None) is not None:
+                return dataclasses.replace(speech, utterances=speech.utterances[index:])
+        raise InvalidRequestError(
+            "input holds nothing that this voice can speak; send words", param="input"
+        )
+
+    def run(self, prepared: object, stop: Stop) -> Result:
+        """Speak all of it.
+
+        Raises:
+            Stopped: ``stop`` was set; the session is as good as before.
+        """
+        return self._whole(list(self._sound(_speech(prepared), stop)))
+
+    def stream(self, prepared: object, stop: Stop) -> Iterator[StreamEvent]:
+        """Yield the sound of each utterance as soon as it is there, then the whole.
+
+        Raises:
+            Stopped: ``stop`` was set; the session is as good as before.
+        """
+        parts: list[Samples] = []
+        for part in self._sound(_speech(prepared), stop):
+            parts.append(part)
+            yield StreamEvent(audio=Audio(part, self._voice.rate))
+        yield StreamEvent(result=self._whole(parts))
+
+    def reset(self) -> None:
+        """Speak next to nothing, to prove that the model still does; there is nothing to forget."""
+        scales = np.array([0, 1, 0], dtype=np.float32)
+        speech = Speech((), scales, speaker=0, silence=0, normalize=False, seed=0, limit=1)
+        self._speak(silent_piece(self._voice), speech, 0, Stop())
+
+    def close(self) -> None:
+        """There is nothing to free: the weights belong to the model."""
+
+    def _whole(self, parts: list[Samples]) -> Result:
+        return Result(
+            audio=Audio(np.concatenate(parts), self._voice.rate),
+            language=self._voice.language.replace("_", "-") or None,
+        )
+
+    def _sound(self, speech: Speech, stop: Stop) -> Iterator[Samples]:
+        """The sound of each piece, with the silence before it."""
+        count = 0
+        for index, utterance in enumerate(speech.utterances):
+            silence = np.zeros(speech.silence if index else 0, dtype=np.float32)
+            for numbers in pieces(self._voice, utterance, speech.limit):
+                yield np.concatenate((silence, self._speak(numbers, speech, count, stop)))
+                silence = silence[:0]
+                count += 1
+
+    def _speak(self, numbers: list[int], speech: Speech, count: int, stop: Stop) -> Samples:
+        """One run of the model: shape [samples]."""
+        feeds: dict[str, Tensor] = {
+            "input": np.array([numbers], dtype=np.int64),
+            "input_lengths": np.array([len(numbers)], dtype=np.int64),
+            "scales": speech.scales,
+        }
+        if "sid" in self._inputs:
+            feeds["sid"] = np.array([speech.speaker], dtype=np.int64)
+        if NOISE_INPUT in self._inputs:
+            feeds[NOISE_INPUT] = _noise(speech, len(numbers), count)
+        outputs = self._model.run(feeds, stop, shrink=True)
+        samples = np.asarray(outputs[0], dtype=np.float32).reshape(-1)
+        peak = float(np.max(np.abs(samples), initial=0.0))
+        if speech.normalize and peak > _SILENCE:
+            samples = samples / np.float32(peak)
+        return np.clip(samples, -1.0, 1.0)
+
+
+def _noise(speech: Speech, numbers: int, count: int) -> Samples:
+    """The row of noise of one run: the same for the same seed and the same place in the text."""
+    size = math.ceil(numbers * _CHANNELS * _FRAMES * max(1.0, float(speech.scales[1])))
+    if not speech.scales[[0, 2]].any():
+        return np.zeros(1, dtype=np.float32)
+    generator = np.random.Generator(np.random.PCG64([speech.seed, count]))
+    return generator.standard_normal(size, dtype=np.float32)
+
+
+def _speech(prepared: object) -> Speech:
+    if not isinstance(prepared, Speech):
+        raise TypeError(f"not a prepared job: {prepared!r}")
+    return prepared

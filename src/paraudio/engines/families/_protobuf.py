@@ -1,0 +1,100 @@
+"""As much of the protocol buffer wire format as an ONNX file needs to be changed in a few places.
+
+A message is a row of fields, each a key (number and wire type) and a value; a value of a length
+gives its bytes (protobuf.dev, "Encoding"). Fields are found as spans of the original memory, so a
+file of a hundred megabytes is changed without being copied or understood as a whole.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+_VARINT: Final = 0
+_FIXED64: Final = 1
+_BYTES: Final = 2
+_FIXED32: Final = 5
+
+
+class WireError(ValueError):
+    """The bytes are no protocol buffer message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a message.
+
+    Attributes:
+        number: Its number in the schema.
+        whole: All its bytes, key included.
+        value: The bytes of a field that has a length; empty for the others.
+        integer: The value of a varint field; 0 for the others.
+    """
+
+    number: int
+    whole: memoryview
+    value: memoryview
+    integer: int = 0
+
+
+def fields(message: memoryview) -> Iterator[Field]:
+    """The fields of a message, in order.
+
+    Raises:
+        WireError: The bytes are no message.
+    """
+    at = 0
+    while at < len(message):
+        start = at
+        key, at = _varint(message, at)
+        number, kind = key >> 3, key & 7
+        begin, integer = at, 0
+        if kind == _VARINT:
+            integer, at = _varint(message, at)
+            begin = at
+        elif kind == _BYTES:
+            length, begin = _varint(message, at)
+            at = begin + length
+        elif kind in {_FIXED64, _FIXED32}:
+            at = begin = at + (8 if kind == _FIXED64 else 4)
+        else:
+            raise WireError(f"wire type {kind} at byte {start}")
+        if at > len(message):
+            raise WireError(f"a field at byte {start} goes beyond the end")
+        yield Field(number, message[start:at], message[begin:at], integer)
+
+
+def varint(number: int, value: int) -> bytes:
+    """A field that holds a number of at least 0."""
+    return _raw(number << 3 | _VARINT) + _raw(value)
+
+
+def block(number: int, content: bytes | str) -> bytes:
+    """A field that holds bytes, a string or a message."""
+    data = content.encode() if isinstance(content, str) else content
+    return block_head(number, len(data)) + data
+
+
+def block_head(number: int, length: int) -> bytes:
+    """The bytes in front of ``length`` bytes of a field."""
+    return _raw(number << 3 | _BYTES) + _raw(length)
+
+
+def _raw(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _varint(message: memoryview, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < len(message) and shift < 70:
+        byte = message[at]
+        value |= (byte & 0x7F) << shift
+        at += 1
+        if byte < 0x80:
+            return value, at
+        shift += 7
+    raise WireError(f"a number at byte {at} does not end")
