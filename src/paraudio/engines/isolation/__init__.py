@@ -1,5 +1,6 @@
 """Isolations: where the blocking code of a family runs, and how it is stopped."""
 
+from paraudio.engines.isolation._process import ProcessIsolation, open_process_isolation
 from paraudio.engines.isolation._protocols import (
     Inspection,
     Isolation,
@@ -12,7 +13,9 @@ __all__ = [
     "Inspection",
     "Isolation",
     "ModelHandle",
+    "ProcessIsolation",
     "SessionHandle",
     "ThreadIsolation",
+    "open_process_isolation",
     "open_thread_isolation",
 ]

@@ -121,6 +121,10 @@ class Pending(Call, Generic[T]):
             stop.set()
             await self.outlast(care)
             raise
+        return self.taken()
+
+    def taken(self) -> Reply[T]:
+        """The reply of a call that has ended."""
         if self._reply is None:
             raise RuntimeError(f"{self.what} has not ended")
         return self._reply

@@ -1,0 +1,247 @@
+"""One worker process, seen from the server: started, called, killed and reaped in one task."""
+
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager, suppress
+from functools import partial
+from typing import Any, Final
+
+import trio
+
+from paraudio.engines._stop import Stop
+from paraudio.engines.isolation._frames import receive_message, send_message
+from paraudio.engines.isolation._pending import Pending
+from paraudio.engines.worker import Done, Failed, translated
+from paraudio.engines.worker._messages import (
+    Answer,
+    Ask,
+    Ready,
+    Setup,
+    StopAsking,
+    Verb,
+    unpacked,
+)
+from paraudio.errors import BackendCrashedError, BackendError, LoadError
+
+log = logging.getLogger("paraudio.worker")
+
+REAP_TIMEOUT_S: Final = 2.0
+"""How long a killed process may take to be gone; longer means that the kernel holds it."""
+
+_LAST_WORDS_S: Final = 0.5
+_LONGEST_LINE: Final = 16 * 1024
+
+
+class Child:
+    """A worker process; `run` is its task, and owns everything that belongs to it.
+
+    Attributes:
+        pid: Its process ID, 0 before it has started.
+        dead: Whether it can answer no more calls.
+        gone: Ends when the process is reaped, or given up for the kernel to reap.
+    """
+
+    def __init__(self, name: str, *, start_timeout_s: float) -> None:
+        self.pid = 0
+        self.dead = False
+        self._name = name
+        self._start_timeout_s = start_timeout_s
+        self._calls: dict[int, Pending[Any]] = {}
+        self._numbers = 0
+        self._outbox, self._to_send = trio.open_memory_channel[Ask | StopAsking](sys.maxsize)
+        self._process: trio.Process | None = None
+        self.gone: Pending[None] = Pending(f"{name}: the end of a worker process")
+
+    def call(
+        self, what: str, verb: Verb, *arguments: object, stop: Stop | None = None
+    ) -> Pending[Any]:
+        """Ask the worker for something, now; the reply comes as it is, unchecked.
+
+        Args:
+            what: The call, for messages.
+            verb: What to do.
+            arguments: What with; must be picklable.
+            stop: Ends the call early.
+        """
+        call: Pending[Any] = Pending(what)
+        if self.dead:
+            call.resolve(Failed(BackendCrashedError(f"{what}: the worker process is dead")))
+            return call
+        self._numbers += 1
+        number = self._numbers
+        self._calls[number] = call
+        self._outbox.send_nowait(Ask(number, verb, arguments, stop is not None))
+        if stop is not None:
+            heeding = ExitStack()
+            heeding.enter_context(stop.calls(partial(self._pass_stop, number)))
+            call.then(heeding.close)
+        return call
+
+    def kill(self) -> None:
+        """Kill the process and all that it started; its calls fail when it is gone."""
+        self.dead = True
+        if self._process is not None and self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+
+    async def end(self) -> None:
+        """Kill the process and wait, whoever is cancelled, until it is reaped or given up."""
+        self.kill()
+        with trio.CancelScope(shield=True):
+            await self.gone.wait_ended()
+
+    async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
+        """Start the process and serve it until it is dead; started when it can take calls.
+
+        Raises:
+            LoadError: It did not start, or not in time; never after it has started.
+        """
+        async with self._spawned() as (process, control):
+            await self._greet(control)
+            task_status.started()
+            try:
+                await self._talk(process, control)
+            except Exception:
+                # One worker that talks nonsense costs its own calls, and nobody else's.
+                log.exception("%s: lost touch with worker process %d", self._name, self.pid)
+
+    @asynccontextmanager
+    async def _spawned(self) -> AsyncIterator[tuple[trio.Process, trio.socket.SocketType]]:
+        """The process and the socket to it; on the way out it is killed, reaped and cleared up."""
+        ours, theirs = socket.socketpair()
+        tether, held = os.pipe()
+        try:
+            try:
+                process = await trio.lowlevel.open_process(
+                    _command(theirs.fileno(), tether, self._name),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    pass_fds=[theirs.fileno(), tether],
+                    start_new_session=True,
+                )
+            finally:
+                theirs.close()
+                os.close(tether)
+            self._process, self.pid = process, process.pid
+            ours.setblocking(False)
+            try:
+                yield process, trio.socket.from_stdlib_socket(ours)
+            finally:
+                await self._bury(process)
+        finally:
+            ours.close()
+            os.close(held)
+            self.gone.resolve(Done(None))
+
+    async def _greet(self, control: trio.socket.SocketType) -> None:
+        """Wait until the worker is there, and tell it what it must know."""
+        try:
+            with trio.fail_after(self._start_timeout_s):
+                hello = await receive_message(control)
+                await send_message(control, Setup(tuple(sys.path)))
+        except (OSError, EOFError, trio.TooSlowError) as error:
+            raise LoadError(f"{self._name}: no worker process started: {error!r}") from error
+        if not isinstance(hello, Ready):
+            raise LoadError(f"{self._name}: the worker process began with {hello!r}")
+
+    async def _bury(self, process: trio.Process) -> None:
+        """Kill, reap, and tell everyone who still waits for an answer."""
+        self.kill()
+        with trio.move_on_after(REAP_TIMEOUT_S, shield=True):
+            await process.wait()
+        if process.stdout is not None:
+            with trio.CancelScope(shield=True):
+                await process.stdout.aclose()
+        how = _how_it_ended(process.returncode)
+        calls, self._calls = self._calls, {}
+        for call in calls.values():
+            call.resolve(Failed(BackendCrashedError(f"{call.what}: the worker process {how}")))
+
+    async def _talk(self, process: trio.Process, control: trio.socket.SocketType) -> None:
+        """Pass calls, answers and output until the worker closes its end."""
+        spoken = trio.Event()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._forward_output, process, spoken)
+            nursery.start_soon(self._send_all, control)
+            with suppress(OSError, EOFError):
+                while True:
+                    self._take(await receive_message(control))
+            self._announce_end()
+            with trio.move_on_after(_LAST_WORDS_S):
+                await spoken.wait()
+            nursery.cancel_scope.cancel()
+
+    def _announce_end(self) -> None:
+        if not self.dead:
+            log.warning("%s: worker process %d died", self._name, self.pid)
+        self.kill()
+
+    def _take(self, message: object) -> None:
+        if not isinstance(message, Answer):
+            raise TypeError(f"no answer: {message!r}")
+        call = self._calls.pop(message.number)
+        call.resolve(unpacked(message.outcome))
+
+    def _pass_stop(self, number: int) -> None:
+        if number in self._calls and not self.dead:
+            self._outbox.send_nowait(StopAsking(number))
+
+    async def _send_all(self, control: trio.socket.SocketType) -> None:
+        async for message in self._to_send:
+            try:
+                await send_message(control, message)
+            except OSError:
+                return  # it died; whoever reads will see that
+            except Exception as error:
+                call = self._calls.pop(message.number, None)
+                if call is not None:
+                    call.resolve(Failed(translated(error, call.what, BackendError)))
+
+    async def _forward_output(self, process: trio.Process, spoken: trio.Event) -> None:
+        """Log what the worker and its libraries print, a line at a time."""
+        if process.stdout is None:
+            return
+        rest = b""
+        async for data in process.stdout:
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                self._log_line(line)
+            if len(rest) > _LONGEST_LINE:
+                self._log_line(rest)
+                rest = b""
+        self._log_line(rest)
+        spoken.set()
+
+    def _log_line(self, line: bytes) -> None:
+        if line.strip():
+            log.info("%s: %s", self._name, line.decode(errors="replace").rstrip())
+
+
+def _command(control: int, tether: int, name: str) -> list[str]:
+    """The worker's command line; its name is there for whoever looks at a list of processes."""
+    return [
+        sys.executable,
+        "-P",
+        "-u",
+        "-X",
+        "faulthandler",
+        "-m",
+        "paraudio.engines.worker",
+        str(control),
+        str(tether),
+        name,
+    ]
+
+
+def _how_it_ended(code: int | None) -> str:
+    if code is None:
+        return "was killed and is still not gone"
+    if code < 0:
+        return f"was killed by {signal.Signals(-code).name}"
+    return f"ended with code {code}"
