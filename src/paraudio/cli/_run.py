@@ -112,15 +112,17 @@ def command(
     Speech goes to the file that -o names, a transcript or a table to standard output. A model of
     the store is fetched first if it is not here.
     """
-    from paraudio.cli._choose import choose  # noqa: PLC0415 - help must stay fast
+    from paraudio.cli._ask import Ask, check  # noqa: PLC0415 - help must stay fast
+    from paraudio.cli._choose import choose  # noqa: PLC0415
     from paraudio.cli._families import OnlyTasks  # noqa: PLC0415
-    from paraudio.cli._work import Ask, check, work  # noqa: PLC0415
     from paraudio.config import load  # noqa: PLC0415
 
     loaded = load(config=config, environ=os.environ, flags={}, tasks=OnlyTasks())
     spec = choose(model, loaded.settings, family=family, task=task)
     if text is not None and text_file is not None:
         raise InvalidRequestError("give --text or --text-file, not both", param="text")
+    if output == "-" and as_json:
+        raise InvalidRequestError("-o - and --json write both to standard output", param="-o")
     ask = Ask(
         text=text if text_file is None else _read(text_file, "--text-file").decode("utf-8-sig"),
         audio=None if audio is None else _read(audio, "--audio"),
@@ -133,6 +135,8 @@ def command(
         output=output,
     )
     check(ask, spec)
+    from paraudio.cli._work import work  # noqa: PLC0415 - the engines, after the cheap checks
+
     return work(ask, spec, loaded.settings, as_json=as_json)
 
 

@@ -3,16 +3,13 @@
 import os
 import sys
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 
 import trio
 
-from paraudio.audio import FORMATS, decode
-from paraudio.cli._isolations import open_isolations, runtime_settings
-from paraudio.cli._output import meant, say_error
+from paraudio.audio import decode
+from paraudio.cli._ask import Ask
+from paraudio.cli._output import meant, say_error, show_progress
 from paraudio.cli._results import Done, deliver
 from paraudio.cli._signals import Interrupted, until_signal
 from paraudio.config import Settings
@@ -21,54 +18,11 @@ from paraudio.engines.catalog import families
 from paraudio.engines.isolation import Isolation
 from paraudio.errors import InvalidRequestError, ParaudioError
 from paraudio.lifecycle import Runtime, Use
-from paraudio.spec import Json, ModelSpec, VoicePreset
+from paraudio.server import open_isolations, runtime_settings
+from paraudio.spec import ModelSpec, VoicePreset
 
 REQUEST = "command-line"
 """The request's ID: there is one."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
-    """What the command line asks for; ``audio`` is a sound file, still encoded."""
-
-    text: str | None = None
-    audio: bytes | None = None
-    voice: str | None = None
-    language: str | None = None
-    speed: float | None = None
-    prompt: str | None = None
-    seed: int | None = None
-    options: Mapping[str, Json] = field(default_factory=dict)
-    output: str | None = None
-
-
-def check(ask: Ask, spec: ModelSpec) -> None:
-    """Refuse what does not fit the task, before anything is fetched or loaded.
-
-    Raises:
-        InvalidRequestError: Something is missing or too much.
-    """
-    name = f"{spec.id} ({spec.task})"
-    needs_text, needs_audio = spec.task in {"tts", "align"}, spec.task != "tts"
-    if needs_text and not (ask.text or "").strip():
-        raise InvalidRequestError(f"{name} needs --text or --text-file", param="text")
-    if needs_audio and ask.audio is None:
-        raise InvalidRequestError(f"{name} needs --audio", param="audio")
-    if not needs_text and ask.text is not None:
-        raise InvalidRequestError(f"{name} takes no text", param="text")
-    if not needs_audio and ask.audio is not None:
-        raise InvalidRequestError(f"{name} takes no --audio", param="audio")
-    if spec.task != "tts" and ask.output is not None:
-        raise InvalidRequestError(f"{name} makes no sound for -o; redirect the output", param="-o")
-    if spec.task == "tts" and ask.output is None:
-        raise InvalidRequestError(f"{name} needs -o FILE.wav for its speech", param="-o")
-    if ask.output not in {None, "-"}:
-        kind = Path(str(ask.output)).suffix.removeprefix(".").lower()
-        if kind not in FORMATS:
-            names = ", ".join(f".{known}" for known in FORMATS)
-            raise InvalidRequestError(
-                f"-o must end in one of {names}, or be -, not {ask.output}", param="-o"
-            )
 
 
 def work(ask: Ask, spec: ModelSpec, settings: Settings, *, as_json: bool) -> int:
@@ -120,9 +74,13 @@ async def _with_runtime(
     done: Done | None = None
     failures: list[Exception] = []
     known = families()
-    async with open_isolations(settings) as opened, trio.open_nursery() as nursery:
+    chosen = runtime_settings(settings)
+    async with (
+        open_isolations(settings, show_progress) as opened,
+        trio.open_nursery() as nursery,
+    ):
         isolations.extend(opened.values())
-        runtime = Runtime(runtime_settings(settings), families=known, isolations=opened)
+        runtime = Runtime(chosen, families=known, isolations=opened)
         try:
             runtime.add(spec)
             await nursery.start(runtime.run)
