@@ -23,6 +23,7 @@ HEAR = ("run", "--model", "pocketsphinx-en")
         ((*SPEAK, "--text", "hi", "-o", "a.mp3"), "-o must end in one of .pcm, .wav"),
         ((*SPEAK, "--text", "hi", "--text-file", "-"), "--text or --text-file, not both"),
         ((*SPEAK, "--text-file", "none.txt"), "--text-file: none.txt cannot be read: No such file"),
+        ((*SPEAK, "--text-file", "-"), "--text-file: - is not UTF-8 text (byte 0)"),
         ((*SPEAK, "--text", "hi", "-o", "a.wav", "--audio", "-"), "takes no --audio"),
         ((*SPEAK, "--text", "hi", "-o", "a.wav", "--speed", "x"), "'x' is not a valid float"),
         ((*SPEAK, "--text", "hi", "-o", "-", "--json"), "both to standard output"),
@@ -40,7 +41,7 @@ def test_what_does_not_fit_ends_with_2_and_one_line(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, args: tuple[str, ...], why: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    result = cli(*args, input=b"")
+    result = cli(*args, input=b"\xff")
     assert result.exit_code == 2, result.stderr
     assert result.stdout == ""
     assert why in result.stderr

@@ -124,7 +124,7 @@ def command(
     if output == "-" and as_json:
         raise InvalidRequestError("-o - and --json write both to standard output", param="-o")
     ask = Ask(
-        text=text if text_file is None else _read(text_file, "--text-file").decode("utf-8-sig"),
+        text=text if text_file is None else _read_text(text_file),
         audio=None if audio is None else _read(audio, "--audio"),
         voice=voice,
         language=language or None,
@@ -147,6 +147,15 @@ def _read(name: str, flag: str) -> bytes:
     except OSError as error:
         raise InvalidRequestError(
             f"{flag}: {name} cannot be read: {error.strerror}", param=flag
+        ) from None
+
+
+def _read_text(name: str) -> str:
+    try:
+        return _read(name, "--text-file").decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidRequestError(
+            f"--text-file: {name} is not UTF-8 text (byte {error.start})", param="--text-file"
         ) from None
 
 
