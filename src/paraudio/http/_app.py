@@ -23,7 +23,7 @@ from paraudio.http._gate import cors_headers, is_preflight, pass_gate, preflight
 from paraudio.http._respond import empty_answer, error_answer
 from paraudio.journal import Recorder, no_record
 from paraudio.lifecycle import Runtime
-from paraudio.transport import HttpConnection, PullRequest, WebsocketConnection
+from paraudio.transport._quart import HttpConnection, PullRequest, WebsocketConnection
 
 ROUTES: Final[tuple[Route, ...]] = (
     *_health.ROUTES,

@@ -87,9 +87,10 @@ def model_json(model: ModelSnapshot, created: int) -> dict[str, Json]:
 def params_json(core: Core, model: ModelSnapshot) -> dict[str, Json]:
     """What a request to the model can set, and what holds where it sets nothing."""
     schema = core.families[model.spec.family].request_options
+    presets: list[Json] = [*sorted(model.spec.voice_presets)]
     return {
         "options": [_option(option, model.spec.default_request_options) for option in schema],
-        "voice_presets": sorted(model.spec.voice_presets),
+        "voice_presets": presets,
     }
 
 

@@ -17,7 +17,8 @@ from paraudio.spec import Json, ModelSpec
 async def prepare(core: Core, use: Use, ask: Ask) -> Job:
     """Check a request against the model under its lease, and load the model if it is not loaded.
 
-    What the request itself got wrong is refused before anything is loaded.
+    What the request itself got wrong is refused before anything is loaded. Only what the loaded
+    model knows, its voices and languages, is looked at afterwards.
 
     Args:
         core: What every request shares.
@@ -31,24 +32,24 @@ async def prepare(core: Core, use: Use, ask: Ask) -> Job:
         InvalidRequestError: A field is wrong for this model.
         LoadError: The model could not be loaded.
     """
-    job = await _draft(core, use.spec, ask)
-    await use.ready()
-    return replace(job, voice=confirm(job.voice, use.voices, ask.voice.param))
+    return (await prepare_all(core, use, [ask]))[0]
 
 
 async def prepare_all(core: Core, use: Use, asks: Sequence[Ask]) -> list[Job]:
     """Do as `prepare` does for the jobs of one batch."""
     drafts = [(await _draft(core, use.spec, ask), ask) for ask in asks]
     await use.ready()
-    return [
-        replace(job, voice=confirm(job.voice, use.voices, ask.voice.param)) for job, ask in drafts
-    ]
+    return [_confirmed(core, use, job, ask) for job, ask in drafts]
+
+
+def _confirmed(core: Core, use: Use, job: Job, ask: Ask) -> Job:
+    _check_language(core, use.spec, ask)
+    return replace(job, voice=confirm(job.voice, use.voices, ask.voice.param))
 
 
 async def _draft(core: Core, spec: ModelSpec, ask: Ask) -> Job:
     _check_task(spec, ask)
     _check_inputs(spec, ask)
-    _check_language(core, spec, ask)
     options = _options(core, spec, ask)
     voice, sound = await _sounds(core, spec, ask)
     return Job(

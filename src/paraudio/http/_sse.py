@@ -14,7 +14,7 @@ from paraudio.errors import BackendError
 from paraudio.http._errors import Answer, answer_to, without_cancelled
 from paraudio.http._respond import dumps
 from paraudio.spec import Json
-from paraudio.transport import Writer, WrittenBody
+from paraudio.transport._quart import Writer, WrittenBody
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)

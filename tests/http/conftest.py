@@ -1,0 +1,105 @@
+"""A whole application over simulated models, in virtual time and without sockets."""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pytest
+import trio
+import trio.testing
+from tests.http.client import Client, open_client
+
+from paraudio.config import Settings
+from paraudio.engines import Family
+from paraudio.engines.families.simulated import SimulatedFamily
+from paraudio.http import create_app
+from paraudio.journal import Event, Kind
+from paraudio.lifecycle import ModelSnapshot, Runtime, RuntimeSettings
+from paraudio.spec import Json, ModelSpec
+from paraudio.testing import Gates, VirtualIsolation, open_virtual_isolation
+
+
+@dataclass
+class World:
+    """Everything that a test of a route touches."""
+
+    client: Client
+    runtime: Runtime
+    gates: Gates
+    isolation: VirtualIsolation
+    events: list[Event]
+
+    def model(self, model_id: str = "voice") -> ModelSnapshot:
+        return self.runtime.model(model_id)
+
+    def idle(self) -> bool:
+        """Whether every counter of every model is back at zero, and no request is known."""
+        counters = [
+            (m.active_slots, m.queued_requests, m.queued_managers, m.stuck_slots)
+            for m in self.runtime.snapshot().models
+        ]
+        return not any(map(any, counters)) and not self.client.app.core.in_flight
+
+    async def wait_until(self, true: Callable[[], bool]) -> None:
+        """Wait for a condition over the runtime, woken by its changes."""
+        while not true():
+            await self.runtime.wait_change(self.runtime.snapshot().revision)
+
+    def kinds(self, kind: Kind) -> list[Event]:
+        return [event for event in self.events if event.kind is kind]
+
+
+OpenWorld: TypeAlias = Callable[..., AbstractAsyncContextManager[World]]
+
+VOICE = ModelSpec(id="voice", family="simulated", path="/models/voice", task="tts")
+EARS = ModelSpec(id="ears", family="simulated", path="/models/ears", task="asr")
+
+
+def spec(base: ModelSpec = VOICE, **changes: Any) -> ModelSpec:
+    """One of the two models with changes."""
+    fields = {name: getattr(base, name) for name in base.__dataclass_fields__}
+    return ModelSpec(**{**fields, **changes})
+
+
+@asynccontextmanager
+async def _open(
+    *models: ModelSpec,
+    settings: Mapping[str, Any] | None = None,
+    families: Mapping[str, Family] | None = None,
+    runtime: Mapping[str, Any] | None = None,
+) -> AsyncIterator[World]:
+    gates = Gates()
+    events: list[Event] = []
+    known: dict[str, Family] = {"simulated": SimulatedFamily(), **(families or {})}
+    configuration = Settings(**{"parallel_jobs": True, **(settings or {})})
+
+    def record(kind: Kind, model: str | None = None, /, **facts: Json) -> None:
+        events.append(Event(len(events) + 1, trio.current_time(), kind, model, facts))
+
+    async with open_virtual_isolation(gates=gates) as isolation, trio.open_nursery() as nursery:
+        core = Runtime(
+            RuntimeSettings(parallel_jobs=configuration.parallel_jobs, **(runtime or {})),
+            families=known,
+            isolations={"thread": isolation},
+            record=record,
+        )
+        for model in models or (VOICE, EARS):
+            core.add(model)
+        await nursery.start(core.run)
+        app = create_app(core, configuration, families=known, record=record)
+        async with open_client(app) as client:
+            yield World(client, core, gates, isolation, events)
+        core.stop()
+
+
+@pytest.fixture
+def open_world() -> OpenWorld:
+    """Opens worlds; the test takes ``autojump_clock`` too, for its time to be virtual."""
+    return _open
+
+
+@pytest.fixture
+async def world(open_world: OpenWorld) -> AsyncIterator[World]:
+    async with open_world() as opened:
+        yield opened
