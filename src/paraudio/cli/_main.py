@@ -14,14 +14,9 @@ import click
 
 from paraudio import __version__
 from paraudio.cli._help import EXIT_CODES, Formatted
-from paraudio.cli._output import meant, say_error
+from paraudio.cli._output import FAILED, INTERRUPTED, OK, USAGE, exit_code, meant, say_error
 from paraudio.cli._signals import Interrupted
 from paraudio.errors import ParaudioError
-
-OK: Final = 0
-FAILED: Final = 1
-USAGE: Final = 2
-INTERRUPTED: Final = 130
 
 COMMANDS: Final = {
     "serve": "Serve models over HTTP until a signal ends it.",
@@ -111,7 +106,7 @@ def run(args: Sequence[str] | None = None) -> int:
         return USAGE
     except ParaudioError as error:
         say_error(error.message)
-        return USAGE if error.status < 500 else FAILED
+        return exit_code(error)
     except (click.Abort, KeyboardInterrupt):
         say_error("interrupted")
         return INTERRUPTED

@@ -5,10 +5,22 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Final
 
 import click
 
+from paraudio.errors import ParaudioError
 from paraudio.spec import Json
+
+OK: Final = 0
+FAILED: Final = 1
+USAGE: Final = 2
+INTERRUPTED: Final = 130
+
+
+def exit_code(error: ParaudioError) -> int:
+    """Whose fault it is: 2 for what the user can mend in the command, 1 for everything else."""
+    return USAGE if error.status < 500 else FAILED
 
 
 def say(text: str = "") -> None:

@@ -9,7 +9,7 @@ import trio
 
 from paraudio.audio import decode
 from paraudio.cli._ask import Ask
-from paraudio.cli._output import meant, say_error, show_progress
+from paraudio.cli._output import exit_code, meant, say_error, show_progress
 from paraudio.cli._results import Done, deliver
 from paraudio.cli._signals import Interrupted, until_signal
 from paraudio.config import Settings
@@ -46,12 +46,13 @@ def work(ask: Ask, spec: ModelSpec, settings: Settings, *, as_json: bool) -> int
     except Interrupted as error:
         if not _abandoned(isolations):
             raise
+        say_error("interrupted; a call that ignores its stop was abandoned")
         code = error.code
     except ParaudioError as error:
         if not _abandoned(isolations):
             raise
         say_error(error.message)
-        code = 1
+        code = exit_code(error)
     if _abandoned(isolations):
         sys.stdout.flush()
         sys.stderr.flush()
@@ -96,7 +97,7 @@ async def _with_runtime(
 
 async def _use(ask: Ask, spec: ModelSpec, runtime: Runtime, family: Family) -> Done:
     own = {**spec.default_request_options, **ask.options}
-    options = check_options(own, family.request_options, param="options")
+    options = check_options(own, family.request_options, param="option")
     audio = None if ask.audio is None else await _decoded(ask.audio, "--audio")
     voice = await _voice(ask.voice, spec)
     begun = time.monotonic()
@@ -139,7 +140,11 @@ async def _voice(name: str | None, spec: ModelSpec) -> Voice:
         return Voice(name)
     if preset.voice_ref is None:
         return Voice(preset.voice_id, reference_text=preset.reference_text)
-    data = await trio.Path(preset.voice_ref).read_bytes()
+    try:
+        data = await trio.Path(preset.voice_ref).read_bytes()
+    except OSError as error:
+        message = f"voice_ref {preset.voice_ref} cannot be read: {error.strerror}"
+        raise InvalidRequestError(message, param="voice") from None
     return Voice(None, await _decoded(data, "voice_ref"), preset.reference_text)
 
 
