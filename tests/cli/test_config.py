@@ -86,3 +86,23 @@ def test_a_family_with_one_task_needs_none_said(cli: Cli, tmp_path: Path) -> Non
     result = cli("config", "check", str(write(tmp_path, {"models": [data]})), "--json")
     values = {one["key"]: one["value"] for one in json.loads(result.stdout)["settings"]}
     assert values["models[0]"]["task"] == "tts"
+
+
+def test_what_a_family_would_refuse_is_found_without_loading(cli: Cli, tmp_path: Path) -> None:
+    simulated = {"family": "simulated", "path": "", "task": "tts"}
+    models = [
+        {"id": "a", **simulated, "family": "simulatd"},
+        {"id": "b", **simulated, "task": "midi"},
+        {"id": "c", **simulated, "load_options": {"load_ms": 1, "capacity": 17}},
+        {"id": "d", **simulated},
+    ]
+    path = write(tmp_path, {"models": models})
+    result = cli("config", "check", str(path))
+    assert result.exit_code == 2
+    lines = result.stderr.splitlines()
+    assert [line.split(": ")[1:3] for line in lines] == [
+        [f"{path}:5", "models[0].family"],
+        [f"{path}:13", "models[1].task"],
+        [f"{path}:22", "models[2].load_options.capacity"],
+    ]
+    assert "must be a whole number from 1 to 16, not 17" in lines[2]

@@ -34,21 +34,21 @@ def check(file: Path | None, *, changed: bool, as_json: bool) -> int:
     Prints every setting with its value and where it was said, or everything that is wrong with the
     line or the variable that says it. Ends with 0 or 2.
     """
-    from paraudio.cli._families import OnlyTasks  # noqa: PLC0415
-    from paraudio.config import SettingsError, describe, load  # noqa: PLC0415
+    from paraudio.cli._checked import load_checked  # noqa: PLC0415 - help must stay fast
+    from paraudio.config import SettingsError, describe  # noqa: PLC0415
 
     if file is None and os.environ.get("PARAUDIO_CONFIG"):
         file = Path(os.environ["PARAUDIO_CONFIG"])
     try:
-        loaded = load(config=file, environ=os.environ, flags={}, tasks=OnlyTasks())
+        loaded = load_checked(config=file, environ=os.environ, flags={})
     except SettingsError as error:
         if not as_json:
             raise
-        problems: list[Json] = [
+        told: list[Json] = [
             {"key": problem.key, "message": problem.message, "source": problem.source}
             for problem in error.problems
         ]
-        print_json({"ok": False, "problems": problems})
+        print_json({"ok": False, "problems": told})
         return 2
     entries = [one for one in describe(loaded) if not changed or one.source != "default"]
     if as_json:

@@ -7,9 +7,8 @@ from typing import Any, Final
 
 import click
 
-from paraudio.cli._families import OnlyTasks
 from paraudio.cli._help import EXIT_CODES, GroupedCommand, GroupedOption
-from paraudio.cli._logging import LEVELS
+from paraudio.cli._logging import LEVELS, set_up
 from paraudio.config import SettingInfo, flag_name, settings_info
 
 GROUPS: Final = {
@@ -127,15 +126,12 @@ def command(config: Path | None, *, log_level: str, log_format: str, **flags: ob
     SIGTERM or Ctrl-C lets running work finish (--drain-timeout-ms), then cancels what is left
     (--cancel-timeout-ms), then leaves. A second signal skips the first wait, a third the second.
     """
-    from paraudio.cli._logging import set_up  # noqa: PLC0415
+    from paraudio.cli._checked import load_checked  # noqa: PLC0415 - help must stay fast
     from paraudio.cli._notice import log_notice, log_ready  # noqa: PLC0415
-    from paraudio.config import load  # noqa: PLC0415
+    from paraudio.server import run  # noqa: PLC0415
 
     named = {name.replace("__", "."): value for name, value in flags.items()}
-    loaded = load(config=config, environ=os.environ, flags=named, tasks=OnlyTasks())
+    loaded = load_checked(config=config, environ=os.environ, flags=named)
     set_up(log_level, log_format)
     log_notice(loaded)
-
-    from paraudio.server import run  # noqa: PLC0415 - the whole server, after the cheap checks
-
     return run(loaded.settings, ready=lambda url: log_ready(url, loaded.settings))

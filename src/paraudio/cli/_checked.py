@@ -1,0 +1,51 @@
+"""The whole check of a configuration: what its schema says, then what the families say."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import trio
+
+from paraudio.cli._families import OnlyTasks
+from paraudio.config import Loaded, Problem, SettingsError, load
+from paraudio.engines.catalog import families
+from paraudio.errors import ParaudioError
+from paraudio.lifecycle import Runtime
+from paraudio.server import logged_progress, open_isolations, runtime_settings
+
+
+def load_checked(
+    *, config: Path | None, environ: Mapping[str, str], flags: Mapping[str, object]
+) -> Loaded:
+    """Load a configuration as `paraudio.config.load` does, and let the families look at it too.
+
+    Nothing is fetched or loaded, and no file of a model is read.
+
+    Raises:
+        SettingsError: Something is wrong; everything that is, with its source.
+    """
+    loaded = load(config=config, environ=environ, flags=flags, tasks=OnlyTasks())
+    problems = trio.run(_model_problems, loaded)
+    if problems:
+        raise SettingsError(problems)
+    return loaded
+
+
+async def _model_problems(loaded: Loaded) -> list[Problem]:
+    """What a runtime would refuse: an unknown family, task or option of a configured model."""
+    problems = []
+    chosen = runtime_settings(loaded.settings)
+    async with open_isolations(loaded.settings, logged_progress) as isolations:
+        runtime = Runtime(chosen, families=families(), isolations=isolations)
+        for index, spec in enumerate(loaded.settings.models):
+            try:
+                runtime.add(spec)
+            except ParaudioError as error:
+                problems.append(_problem(error, index, loaded))
+    return problems
+
+
+def _problem(error: ParaudioError, index: int, loaded: Loaded) -> Problem:
+    steps = error.param.split(".") if error.param else []
+    key = ".".join([f"models[{index}]", *steps])
+    source = loaded.origins.of(("models", index, *steps))
+    return Problem(key, f"{key}: {error.message}", "" if source == "default" else source)
