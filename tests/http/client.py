@@ -61,6 +61,9 @@ class Call:
         self.error: BaseException | None = None
         self.taken = math.inf
         """How many bytes of the answer the client is ready to take."""
+        self.refuse_start = False
+        """Whether the connection breaks before the head of the answer is sent."""
+        self._open_pieces = math.inf
         self._app = app
         self._pieces = [body[at : at + chunk] for at in range(0, len(body), chunk)] or [b""]
         self._changed = trio.Event()
@@ -102,6 +105,10 @@ class Call:
         """How many pieces of the body nobody asked for."""
         return len(self._pieces)
 
+    def stall_after(self, pieces: int) -> None:
+        """Send so many pieces of the body and then no more."""
+        self._open_pieces = pieces
+
     def hang_up(self) -> None:
         self.scope.cancel()
 
@@ -117,13 +124,17 @@ class Call:
 
     async def _receive(self) -> Any:
         await trio.lowlevel.checkpoint()
-        if not self._pieces:
+        if not self._pieces or not self._open_pieces:
             await trio.sleep_forever()
+        self._open_pieces -= 1
         body = self._pieces.pop(0)
         return {"type": "http.request", "body": body, "more_body": bool(self._pieces)}
 
     async def _send(self, message: Any) -> None:
         await trio.lowlevel.checkpoint()
+        if self.refuse_start:
+            self.hang_up()
+            await trio.lowlevel.checkpoint()
         if message["type"] == "http.response.start":
             assert not self.reply.status
             self.reply.status = message["status"]

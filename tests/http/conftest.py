@@ -33,13 +33,17 @@ class World:
     def model(self, model_id: str = "voice") -> ModelSnapshot:
         return self.runtime.model(model_id)
 
-    def idle(self) -> bool:
-        """Whether every counter of every model is back at zero, and no request is known."""
+    def free(self) -> bool:
+        """Whether every counter of every model is back at zero."""
         counters = [
             (m.active_slots, m.queued_requests, m.queued_managers, m.stuck_slots)
             for m in self.runtime.snapshot().models
         ]
-        return not any(map(any, counters)) and not self.client.app.core.in_flight
+        return not any(map(any, counters))
+
+    def idle(self) -> bool:
+        """Whether the models are free, and no request is known."""
+        return self.free() and not self.client.app.core.in_flight
 
     async def wait_until(self, true: Callable[[], bool]) -> None:
         """Wait for a condition over the runtime, woken by its changes."""
