@@ -5,6 +5,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -43,26 +44,35 @@ def table() -> dict[str, Room]:
     }
 
 
+@cache
 def imports() -> dict[str, Imports]:
     """What each room imports, read from its sources."""
     found: dict[str, Imports] = defaultdict(Imports)
+    known = sorted(table(), key=len, reverse=True)
     for file in sorted(SOURCE.rglob("*.py")):
         path = file.relative_to(SOURCE)
-        room = path.parts[0].removesuffix(".py")
-        if room == "__init__":
-            continue
-        for name in _imported(file):
-            _note(found[room], room, name, str(path))
+        room = _room(".".join(path.with_suffix("").parts), known)
+        if room != "__init__":
+            for name in _imported(file):
+                _note(found[room], room, name, str(path), known)
     return dict(found)
 
 
-def _note(found: Imports, room: str, name: str, module: str) -> None:
-    first, *rest = name.split(".")
+def _room(module: str, known: list[str]) -> str:
+    """The room of a module: the most special row of the table that it falls under."""
+    rooms = (room for room in known if f"{module}.".startswith(f"{room}."))
+    return next(rooms, module.split(".", maxsplit=1)[0])
+
+
+def _note(found: Imports, room: str, name: str, module: str, known: list[str]) -> None:
+    first, _, rest = name.partition(".")
     if first == "paraudio":
-        if rest and rest[0] != room:
-            found.rooms.setdefault(rest[0], module)
-            if any(part.startswith("_") for part in rest):
-                found.private.setdefault(name, module)
+        other = _room(rest, known)
+        if other != room:
+            found.rooms.setdefault(other, module)
+        house, *parts = rest.split(".")
+        if house != room.split(".", maxsplit=1)[0] and any(part.startswith("_") for part in parts):
+            found.private.setdefault(name, module)
     elif first not in sys.stdlib_module_names:
         found.libraries.setdefault(first, module)
 
@@ -75,7 +85,7 @@ def _imported(file: Path) -> Iterator[str]:
             assert node.level == 0, f"{file} imports relatively"
             assert node.module is not None
             if node.module == "paraudio":
-                yield from (f"paraudio.{alias.name}" for alias in node.names)
+                yield from (f"paraudio.{a.name}" for a in node.names if a.name != "__version__")
             else:
                 yield node.module
 
