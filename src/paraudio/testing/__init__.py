@@ -1,17 +1,49 @@
 """Public helpers for tests: virtual time, the conformance kit, a stepper for state machines."""
 
+from paraudio.testing._conformance import (
+    Case,
+    check_abandoned_stream,
+    check_batch,
+    check_cancelled_load,
+    check_closing,
+    check_crash,
+    check_failure,
+    check_hang,
+    check_interleaving,
+    check_invalid_job,
+    check_results,
+    check_session,
+    check_stop,
+    check_stream,
+    same_result,
+)
 from paraudio.testing._gates import Arrival, Gate, Gates, Point
 from paraudio.testing._guard import LoopGuard, Stall, guarded_runs
 from paraudio.testing._virtual import VirtualIsolation, open_virtual_isolation
 
 __all__ = [
     "Arrival",
+    "Case",
     "Gate",
     "Gates",
     "LoopGuard",
     "Point",
     "Stall",
     "VirtualIsolation",
+    "check_abandoned_stream",
+    "check_batch",
+    "check_cancelled_load",
+    "check_closing",
+    "check_crash",
+    "check_failure",
+    "check_hang",
+    "check_interleaving",
+    "check_invalid_job",
+    "check_results",
+    "check_session",
+    "check_stop",
+    "check_stream",
     "guarded_runs",
     "open_virtual_isolation",
+    "same_result",
 ]

@@ -47,12 +47,16 @@ async def open_virtual_isolation(
 
 
 class VirtualIsolation:
-    """Runs stepped families; see `paraudio.engines.isolation.Isolation`."""
+    """Runs stepped families; see `paraudio.engines.isolation.Isolation`.
+
+    Attributes:
+        can_kill: Whether ``kill`` ends a call.
+    """
 
     def __init__(self, calls: Calls, *, hang_timeout_s: float, can_kill: bool) -> None:
         self._calls = calls
         self._care = Care(hang_timeout_s)
-        self._can_kill = can_kill
+        self.can_kill = can_kill
         self._ports: list[VirtualPort] = []
 
     async def inspect(self, family: Family, load: Load) -> Inspection:
@@ -93,7 +97,7 @@ class VirtualIsolation:
                 calls=self._calls,
                 care=self._care,
                 ports=self._ports,
-                can_kill=self._can_kill,
+                can_kill=self.can_kill,
                 name=_name(load),
             )
         )

@@ -68,6 +68,11 @@ class VirtualPort:
         """Whether the session was killed and not revived."""
         return self._lost
 
+    @property
+    def pid(self) -> int | None:
+        """The session has no process of its own."""
+        return None
+
     def run(self, job: Job, stop: Stop) -> Pending[Result]:
         """Prepare and run."""
 

@@ -32,6 +32,10 @@ class Port(Protocol):
     def lost(self) -> bool:
         """Whether what the session lives in is known to have died."""
 
+    @property
+    def pid(self) -> int | None:
+        """The process that the session has for itself, if it has one."""
+
     def run(self, job: Job, stop: Stop) -> Pending[Result]:
         """Prepare and run."""
 
@@ -85,6 +89,11 @@ class Handle:
     def busy(self) -> bool:
         """Whether a call is still inside the backend."""
         return self._call is not None and not self._call.ended
+
+    @property
+    def pid(self) -> int | None:
+        """The process that the session has for itself; None where it lives in this one."""
+        return self._port.pid
 
     @property
     def can_stream(self) -> bool:

@@ -45,8 +45,8 @@ class ProcessPort:
         return self._seat.child.dead
 
     @property
-    def pid(self) -> int:
-        """The process ID of the worker."""
+    def pid(self) -> int | None:
+        """The worker."""
         return self._seat.child.pid
 
     def run(self, job: Job, stop: Stop) -> Pending[Result]:

@@ -124,6 +124,11 @@ class ThreadPort:
         """Never: this process is here."""
         return False
 
+    @property
+    def pid(self) -> int | None:
+        """The session has no process of its own."""
+        return None
+
     def run(self, job: Job, stop: Stop) -> Pending[Result]:
         """Prepare and run."""
         return self._start("run", partial(self.host.run, job, stop))

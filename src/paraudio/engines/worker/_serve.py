@@ -31,6 +31,7 @@ from paraudio.engines.worker._messages import (
     Ready,
     Setup,
     StopAsking,
+    Verb,
     packed,
 )
 from paraudio.engines.worker._reply import Done, Failed, Reply, attempt, translated
@@ -83,6 +84,7 @@ class Worker:
         self._control = control
         self._asked: queue.SimpleQueue[Ask] = queue.SimpleQueue()
         self._stops: dict[int, Stop] = {}
+        self._open_stop = Stop()
         self._model: ModelHost | None = None
         self._session: SessionHost | None = None
 
@@ -106,13 +108,22 @@ class Worker:
         match message:
             case Setup(paths):
                 sys.path[:] = paths
-            case Ask(number):
-                self._stops[number] = Stop()
+            case Ask(number, verb):
+                self._stops[number] = self._stop_for(verb)
                 self._asked.put(message)
             case StopAsking(number) if number in self._stops:
                 self._stops[number].set()
             case _:
                 pass
+
+    def _stop_for(self, verb: Verb) -> Stop:
+        """A stop for a call; the pulls of a stream or a batch share that of its opening."""
+        if verb in {"next_event", "next_result"}:
+            return self._open_stop
+        stop = Stop()
+        if verb in {"open_stream", "open_batch"}:
+            self._open_stop = stop
+        return stop
 
     def _answer(self, asked: Ask, reply: Reply[object]) -> None:
         try:
