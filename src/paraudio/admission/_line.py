@@ -56,7 +56,7 @@ class Line:
         self._slots = FreeSlots(slots)
         self._held: dict[int, Lease] = {}
         self._entered = 0
-        self._resized: int | None = None
+        self._size = slots  # the number of slots from the next exclusive release on
         self._closed: Callable[[], ParaudioError] | None = None
 
     def enter(self, claim: Claim, bound_s: float, limit: int, request: str | None) -> Ticket:
@@ -116,8 +116,7 @@ class Line:
         del self._held[lease.ticket]
         self._notes.released(lease)
         if lease.claim is Claim.MANAGER:
-            self._slots.put_all(self._resized or len(lease.slots))
-            self._resized = None
+            self._slots.put_all(self._size)
         else:
             self._slots.put(lease.slot)
         self.settle()
@@ -137,7 +136,7 @@ class Line:
         if lease.claim is not Claim.MANAGER or not mine:
             raise ValueError(f"{lease!r} does not hold {self.model!r} exclusively")
         self._notes.resized(lease, slots)
-        self._resized = slots
+        self._size = slots
 
     def close(self, error: Callable[[], ParaudioError]) -> None:
         """Fail every waiting ticket and every later one; leases go on."""

@@ -1,4 +1,51 @@
-"""The queue of one model: the line, and the coroutines that wait in it."""
+"""The queue of one model: a line that decides, and coroutines that wait in it.
+
+Requests want one slot each, managers want all of them, and everybody is served in the order in
+which he came. That is a lock with two modes, and the usual ways to build one go wrong in a few well
+known places. This is how this one is built, and why.
+
+**Two channels.** Trio's memory channels are queues that are exact under cancellation: an item is
+either taken or still there. The *inbox* is one whose items are tickets; the order of entering is
+the order of its items, and nothing else in the program, no clock, no task, no lock, has a say in
+it. The *free slots* are the second one, whose items are the numbers of the slots that nobody holds:
+who has taken a number owns the slot, and it cannot be owned twice, because it is not there to be
+taken. A manager needs all of them. It takes none before all are there: a manager that held two of
+four slots and waited for the rest would keep work out that could run, and two managers that did so
+would wait for each other for ever.
+
+**Decide synchronously, wait asynchronously.** Who is granted is decided by one plain function,
+``settle``, which everything that changes the line calls before it returns: entering, releasing,
+timing out, being cancelled, giving up, freeing a stuck slot. It runs between two checkpoints, so
+nobody ever sees a head that could be granted and is not. The coroutines in this module only sleep
+until the decision is made for them. The line needs no event loop, and its tests run it without one.
+
+**What goes wrong in the usual fair locks.**
+
+*The head that leaves strands its followers.* A manager heads the queue while a request runs; behind
+it stand requests that would fit beside the running one. The manager times out. Most locks decide
+only when something is released, so the followers stay where they are, with free slots before their
+eyes, until the running request happens to end. Here leaving is a change like any other.
+
+*The newcomer passes the one who was woken.* A release wakes the first waiter, and before that task
+runs, another one finds the slot free and takes it. Here the release assigns the slot to the ticket,
+in the same step; when the waiter wakes is of no importance.
+
+*The cancelled waiter swallows the wake-up.* A slot is assigned to a waiter which, before it runs,
+is cancelled and goes away with it. Here ``wait`` looks once more when it wakes: it returns a lease,
+or it raises and has released what it was granted, and the slot goes to the next in line.
+
+*The waiter that was cancelled but is still counted.* If a cancelled task leaves the queue when it
+runs next, rather than when it is cancelled, a release in between serves a ghost. Here the line is
+told from inside the cancellation itself (``give_up`` below runs in the canceller's step), which is
+why this module talks to Trio's scheduler directly instead of waiting on an event per ticket.
+
+**The alternatives.** ``trio.Semaphore`` and ``CapacityLimiter`` have no second mode, and acquiring
+all tokens one by one is the partial collection from above. A ``trio.Condition`` wakes everybody to
+look again, which costs the square of the number of waiters. A dispatcher task that reads the inbox
+puts a scheduler tick between every decision and its cause, and with it all the ghosts. A dict of
+waiting tickets would serve as well as the inbox and its tombstones; the channel was taken because
+its order is the only thing that can be done with it.
+"""
 
 from collections.abc import Callable
 from functools import partial
