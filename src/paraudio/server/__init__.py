@@ -1,0 +1,17 @@
+"""The server as one structure of scopes, and its end in bounded time."""
+
+from paraudio.server._compose import open_isolations, runtime_settings
+from paraudio.server._progress import Progress, Report, logged_progress
+from paraudio.server._serve import Ready, run
+from paraudio.server._stored import StoredModels
+
+__all__ = [
+    "Progress",
+    "Ready",
+    "Report",
+    "StoredModels",
+    "logged_progress",
+    "open_isolations",
+    "run",
+    "runtime_settings",
+]

@@ -1,0 +1,213 @@
+"""The whole server as one structure of scopes: whoever is used outlives whoever uses it.
+
+Leaving goes inside out: the transport first, then requests, then models and their workers, then the
+journal. A scope's exit is the guarantee that nothing of it is left; nothing is freed in any other
+way.
+"""
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from typing import Final, TypeAlias
+
+import trio
+
+from paraudio.config import Settings
+from paraudio.engines.catalog import families
+from paraudio.errors import ConfigError
+from paraudio.http import create_app
+from paraudio.lifecycle import Runtime
+from paraudio.server._compose import open_isolations, runtime_settings
+from paraudio.server._counting import Journal
+from paraudio.server._progress import Progress, logged_progress
+from paraudio.server._report import Report
+from paraudio.server._stopping import (
+    EXIT_CUT,
+    EXIT_OK,
+    WATCHDOG_S,
+    Phase,
+    Shutdown,
+    follow_signals,
+    leave,
+    watchdog,
+)
+from paraudio.transport import Limits, Server, open_tcp, tls_context
+
+Ready: TypeAlias = Callable[[str], None]
+"""Told the URL once connections are accepted."""
+
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+def run(
+    settings: Settings, *, ready: Ready | None = None, progress: Progress = logged_progress
+) -> int:
+    """Serve until a signal ends it.
+
+    The first SIGTERM or SIGINT drains, a second one cancels what still runs, a third one leaves.
+
+    Args:
+        settings: The whole configuration.
+        ready: Told the URL once connections are accepted.
+        progress: How the fetch of a model is shown.
+
+    Returns:
+        0 if everything was drained, 3 if anything was cut.
+
+    Does not return where a backend ignores its stop until the cancel phase is over, or a thread is
+    still inside one at the end: leaving the interpreter would wait for it, or abort there. The
+    process then ends at once, after the report, with code 3.
+
+    Raises:
+        ConfigError: The address cannot be listened on, or a model cannot be registered.
+    """
+    report = Report()
+    refused: list[ConfigError] = []
+    try:
+        trio.run(partial(_Serving(settings, progress, report).serve, ready))
+    except* ConfigError as group:
+        refused.extend(_leaves(group))
+    if refused:
+        raise refused[0]
+    if report.threads_left():
+        leave(EXIT_CUT)
+    return EXIT_CUT if report.lines else EXIT_OK
+
+
+class _Serving:
+    """One server, from its first scope to its last.
+
+    ``serve`` nests the scopes; each of the methods below it opens what lives inside of the one
+    before it.
+    """
+
+    def __init__(self, settings: Settings, progress: Progress, report: Report) -> None:
+        self._settings = settings
+        self._progress = progress
+        self._report = report
+        self._shutdown = Shutdown()
+        self._drain_s = settings.drain_timeout_ms / 1000
+        self._cancel_s = settings.cancel_timeout_ms / 1000
+
+    async def serve(self, ready: Ready | None) -> None:
+        """Follow signals, and be gone in bounded time after the first."""
+        with ExitStack() as to_the_end, trio.open_signal_receiver(*SIGNALS) as signals:
+            async with trio.open_nursery() as process:
+                process.start_soon(follow_signals, self._shutdown, signals)
+                process.start_soon(self._leave_in_time, to_the_end)
+                await self._with_runtime(ready)
+                process.cancel_scope.cancel("everything has ended")
+
+    async def _with_runtime(self, ready: Ready | None) -> None:
+        """Own the journal, the workers and every model."""
+        settings = self._settings
+        known = families()
+        async with (
+            Journal(settings.journal) as journal,
+            open_isolations(settings, self._progress) as isolations,
+        ):
+            runtime = Runtime(
+                runtime_settings(settings),
+                families=known,
+                isolations=isolations,
+                record=journal,
+                revision=lambda: journal.revision,
+            )
+            for spec in settings.models:
+                runtime.add(spec)
+            app = create_app(runtime, settings, families=known, record=journal)
+            front = Server(app, _limits(settings))
+            self._report.follow(journal, [runtime.cuts, front.cuts], isolations.values())
+            async with trio.open_nursery() as models:
+                await models.start(runtime.run)
+                try:
+                    await self._with_transport(runtime, front, ready)
+                finally:
+                    runtime.stop()
+            self._report.make()
+
+    async def _with_transport(self, runtime: Runtime, front: Server, ready: Ready | None) -> None:
+        """Own the listeners and every connection, until shutdown ends them."""
+        tls = self._settings.tls
+        secure = None if tls is None else tls_context(tls.cert, tls.key)
+        listeners = await _listen(self._settings)
+        url = _url(self._settings, listeners)
+        async with trio.open_nursery() as transport:
+            await transport.start(partial(front.serve, listeners, ssl_context=secure))
+            if ready is not None:
+                ready(url)
+            transport.start_soon(runtime.load_eager)
+            await self._shutdown.wait(Phase.DRAINING)
+            await self._drain(runtime, front)
+            self._shutdown.advance(Phase.STOPPING)
+            runtime.stop()
+            front.stop()
+
+    async def _drain(self, runtime: Runtime, front: Server) -> None:
+        """Refuse what is new and wait for what runs, at most until the second signal."""
+        runtime.drain()
+        front.drain()
+        async with trio.open_nursery() as nursery:
+
+            async def skip() -> None:
+                await self._shutdown.wait(Phase.STOPPING)
+                nursery.cancel_scope.cancel("a second signal skips the drain")
+
+            nursery.start_soon(skip)
+            with trio.move_on_after(self._drain_s):
+                await runtime.wait_drained()
+                await front.wait_idle()
+            nursery.cancel_scope.cancel("drained, or out of time")
+
+    async def _leave_in_time(self, to_the_end: ExitStack) -> None:
+        """End the process when the cancel phase is over, whatever is still left in it.
+
+        Cancelled when everything has ended by itself, which is what nearly always happens.
+        """
+        await self._shutdown.wait(Phase.DRAINING)
+        total_s = self._drain_s + self._cancel_s
+        to_the_end.enter_context(watchdog(total_s + WATCHDOG_S, self._report.make))
+        await self._shutdown.wait(Phase.STOPPING)
+        with trio.move_on_after(self._cancel_s):
+            await self._shutdown.wait(Phase.LEAVING)
+        self._report.make()
+        self._report.flush()
+        leave(EXIT_CUT)
+
+
+def _leaves(group: BaseExceptionGroup[ConfigError]) -> Iterator[ConfigError]:
+    """The errors in a group, however deep the nurseries between have nested it."""
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error
+
+
+def _limits(settings: Settings) -> Limits:
+    return Limits(
+        slow_client_timeout_s=settings.slow_client_timeout_ms / 1000,
+        max_connections=settings.max_connections,
+    )
+
+
+async def _listen(settings: Settings) -> list[trio.SocketListener]:
+    """Open the listeners.
+
+    Raises:
+        ConfigError: The address cannot be had; the message says which and why.
+    """
+    try:
+        return await open_tcp(settings.host, settings.port)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot listen on {settings.host}:{settings.port}: {error.strerror}", param="port"
+        ) from error
+
+
+def _url(settings: Settings, listeners: list[trio.SocketListener]) -> str:
+    """The address of the first listener, as a browser wants it."""
+    scheme = "http" if settings.tls is None else "https"
+    host, port = listeners[0].socket.getsockname()[:2]
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

@@ -1,0 +1,47 @@
+"""Models of the store: ``store:NAME`` in a path becomes a folder, fetched at the first load."""
+
+import dataclasses
+from typing import Final
+
+from paraudio.engines import Family, Load
+from paraudio.engines.isolation import Inspection, Isolation, ModelHandle
+from paraudio.server._progress import Progress
+from paraudio.store import Store
+
+SCHEME: Final = "store:"
+"""What a path starts with that names a model of the store."""
+
+
+class StoredModels:
+    """An isolation that fetches what a load needs before the one behind it runs the load.
+
+    The fetch is part of the load: it runs under the same lease, is cancelled with it, and its
+    failure is a failed load. Everything else passes through.
+    """
+
+    def __init__(self, inner: Isolation, store: Store, progress: Progress) -> None:
+        self._inner = inner
+        self._store = store
+        self._progress = progress
+
+    async def inspect(self, family: Family, load: Load) -> Inspection:
+        """Inspect the model, fetched first if it has to be."""
+        return await self._inner.inspect(family, await self._resolved(load))
+
+    async def load(self, family: Family, load: Load) -> ModelHandle:
+        """Load the model, fetched first if it has to be."""
+        return await self._inner.load(family, await self._resolved(load))
+
+    def abandoned(self) -> list[str]:
+        """What the isolation behind this one had to abandon."""
+        return self._inner.abandoned()
+
+    async def _resolved(self, load: Load) -> Load:
+        if not load.path.startswith(SCHEME):
+            return load
+        name = load.path.removeprefix(SCHEME)
+        path = self._store.path(name)
+        if path is None:
+            with self._progress(name) as report:
+                path = await self._store.fetch(name, progress=report)
+        return dataclasses.replace(load, path=str(path))

@@ -1,0 +1,98 @@
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import trio
+import trio.testing
+
+from paraudio.server._stopping import (
+    EXIT_CUT,
+    Phase,
+    Shutdown,
+    follow_signals,
+    watchdog,
+)
+
+
+async def test_reaching_a_phase_reaches_each_phase_before_it() -> None:
+    shutdown = Shutdown()
+    shutdown.advance(Phase.STOPPING)
+    with trio.fail_after(1):
+        await shutdown.wait(Phase.DRAINING)
+        await shutdown.wait(Phase.STOPPING)
+    assert shutdown.phase is Phase.STOPPING
+
+
+async def test_a_phase_never_goes_back() -> None:
+    shutdown = Shutdown()
+    shutdown.advance(Phase.LEAVING)
+    shutdown.advance(Phase.DRAINING)
+    assert shutdown.phase is Phase.LEAVING
+
+
+async def test_a_phase_that_was_not_reached_is_waited_for(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    shutdown = Shutdown()
+    shutdown.advance(Phase.DRAINING)
+    with trio.move_on_after(60) as scope:
+        await shutdown.wait(Phase.STOPPING)
+    assert scope.cancelled_caught
+
+
+async def test_each_signal_pushes_one_phase_on() -> None:
+    shutdown = Shutdown()
+    send, receive = trio.open_memory_channel[int](0)
+    seen: list[Phase] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(follow_signals, shutdown, receive)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGTERM, signal.SIGTERM):
+            await send.send(number)
+            await trio.testing.wait_all_tasks_blocked()
+            seen.append(shutdown.phase)
+        send.close()
+    assert seen == [Phase.DRAINING, Phase.STOPPING, Phase.LEAVING, Phase.LEAVING]
+
+
+def test_a_watchdog_that_is_left_in_time_does_nothing() -> None:
+    reported: list[str] = []
+    with watchdog(60, lambda: reported.append("cut")):
+        pass
+    assert reported == []
+
+
+def test_a_watchdog_ends_a_process_whose_loop_is_stuck() -> None:
+    script = textwrap.dedent(
+        """
+        import time
+        from paraudio.server._stopping import watchdog
+        with watchdog(0.1, lambda: print("cut: the loop", flush=True)):
+            while True:
+                time.sleep(1)
+        """
+    )
+    start = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == EXIT_CUT
+    assert done.stdout == "cut: the loop\n"
+    assert time.monotonic() - start < 30
+
+
+def test_a_report_that_fails_does_not_keep_the_process() -> None:
+    script = textwrap.dedent(
+        """
+        import time
+        from paraudio.server._stopping import watchdog
+        with watchdog(0.1, lambda: 1 / 0):
+            while True:
+                time.sleep(1)
+        """
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == EXIT_CUT
