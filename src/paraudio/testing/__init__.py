@@ -19,6 +19,12 @@ from paraudio.testing._conformance import (
 )
 from paraudio.testing._gates import Arrival, Gate, Gates, Point
 from paraudio.testing._guard import LoopGuard, Stall, guarded_runs
+from paraudio.testing._stepper import (
+    NotSettledError,
+    StepBlockedError,
+    Stepper,
+    seed_schedule,
+)
 from paraudio.testing._virtual import VirtualIsolation, open_virtual_isolation
 
 __all__ = [
@@ -27,8 +33,11 @@ __all__ = [
     "Gate",
     "Gates",
     "LoopGuard",
+    "NotSettledError",
     "Point",
     "Stall",
+    "StepBlockedError",
+    "Stepper",
     "VirtualIsolation",
     "check_abandoned_stream",
     "check_batch",
@@ -46,4 +55,5 @@ __all__ = [
     "guarded_runs",
     "open_virtual_isolation",
     "same_result",
+    "seed_schedule",
 ]
