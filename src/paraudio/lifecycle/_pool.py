@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import trio
+
 from paraudio.engines import Load
 from paraudio.engines.isolation import ModelHandle, SessionHandle
 from paraudio.errors import InvalidRequestError, LoadError, ParaudioError
@@ -111,6 +113,9 @@ async def destroy(model: ModelHandle, sessions: Sequence[SessionHandle]) -> tupl
     A session whose call ignores its stop is killed where its isolation can; else it is abandoned.
     Its isolation then keeps the weights until that call has ended.
 
+    Cancelled: what is being freed is, the rest is not; an isolation may shield each single close,
+    and the sum of them would have no bound.
+
     Returns:
         The slots whose sessions were abandoned.
     """
@@ -119,6 +124,7 @@ async def destroy(model: ModelHandle, sessions: Sequence[SessionHandle]) -> tupl
         if session.busy and not await session.kill():
             abandoned.append(slot)
         await session.close()
+        await trio.lowlevel.checkpoint_if_cancelled()
     await model.close()
     return tuple(reversed(abandoned))
 

@@ -59,21 +59,23 @@ class Runtime:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Do the work of every model; started when models can be used.
 
-        Returns after `stop`, once every pool is destroyed, or abandoned and in `cuts`. Each of the
-        three steps there, ending calls, waiting for their users and tearing down, takes no longer
-        than the hang timeout, whatever a backend does.
+        Returns after `stop`, once every pool is destroyed, or abandoned and in `cuts`. Whatever a
+        backend does, ending the calls takes no longer than the hang timeout, waiting for their
+        users no longer than that again, and tearing down no longer than twice that.
 
         Cancelled: the same as `stop`.
         """
-        async with trio.open_nursery() as nursery:
-            await nursery.start(self._registry.serve)
-            self._changes(Kind.PHASE, phase=Phase.RUNNING.value)
-            task_status.started()
-            try:
-                await self._phases.wait_stopping()
-            finally:
-                self.stop()
-        self._phases.advance(Phase.STOPPED)
+        try:
+            async with trio.open_nursery() as nursery:
+                await nursery.start(self._registry.serve)
+                self._changes(Kind.PHASE, phase=Phase.RUNNING.value)
+                task_status.started()
+                try:
+                    await self._phases.wait_stopping()
+                finally:
+                    self.stop()
+        finally:
+            self._phases.advance(Phase.STOPPED)
 
     def add(self, spec: ModelSpec) -> None:
         """Register a model at startup, without loading it.
