@@ -8,9 +8,9 @@ import trio
 from paraudio.cli._families import OnlyTasks
 from paraudio.config import Loaded, Problem, SettingsError, load
 from paraudio.engines.catalog import families
+from paraudio.engines.isolation import open_process_isolation, open_thread_isolation
 from paraudio.errors import ParaudioError
-from paraudio.lifecycle import Runtime
-from paraudio.server import logged_progress, open_isolations, runtime_settings
+from paraudio.lifecycle import Runtime, RuntimeSettings
 
 
 def load_checked(
@@ -33,10 +33,13 @@ def load_checked(
 async def _model_problems(loaded: Loaded) -> list[Problem]:
     """What a runtime would refuse: an unknown family, task or option of a configured model."""
     problems = []
-    chosen = runtime_settings(loaded.settings)
-    async with open_isolations(loaded.settings, logged_progress) as isolations:
-        runtime = Runtime(chosen, families=families(), isolations=isolations)
-        for index, spec in enumerate(loaded.settings.models):
+    settings = loaded.settings
+    policy = RuntimeSettings(parallel_jobs=settings.parallel_jobs, isolation=settings.isolation)
+    async with open_thread_isolation() as thread, open_process_isolation() as process:
+        runtime = Runtime(
+            policy, families=families(), isolations={"thread": thread, "process": process}
+        )
+        for index, spec in enumerate(settings.models):
             try:
                 runtime.add(spec)
             except ParaudioError as error:
