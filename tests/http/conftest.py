@@ -2,17 +2,19 @@
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import pytest
 import trio
 import trio.testing
 from tests.http.client import Client, open_client
+from tests.http.family import ScriptedFamily
 
 from paraudio.config import Settings
 from paraudio.engines import Family
 from paraudio.engines.families.simulated import SimulatedFamily
+from paraudio.engines.isolation import open_thread_isolation
 from paraudio.http import create_app
 from paraudio.journal import Event, Kind
 from paraudio.lifecycle import ModelSnapshot, Runtime, RuntimeSettings
@@ -62,8 +64,7 @@ EARS = ModelSpec(id="ears", family="simulated", path="/models/ears", task="asr")
 
 def spec(base: ModelSpec = VOICE, **changes: Any) -> ModelSpec:
     """One of the two models with changes."""
-    fields = {name: getattr(base, name) for name in base.__dataclass_fields__}
-    return ModelSpec(**{**fields, **changes})
+    return replace(base, **changes)
 
 
 @asynccontextmanager
@@ -72,7 +73,9 @@ async def _open(
     settings: Mapping[str, Any] | None = None,
     families: Mapping[str, Family] | None = None,
     runtime: Mapping[str, Any] | None = None,
+    threads: bool = False,
 ) -> AsyncIterator[World]:
+    """Open a world: in virtual time, or with backends in threads."""
     gates = Gates()
     events: list[Event] = []
     known: dict[str, Family] = {"simulated": SimulatedFamily(), **(families or {})}
@@ -81,11 +84,15 @@ async def _open(
     def record(kind: Kind, model: str | None = None, /, **facts: Json) -> None:
         events.append(Event(len(events) + 1, trio.current_time(), kind, model, facts))
 
-    async with open_virtual_isolation(gates=gates) as isolation, trio.open_nursery() as nursery:
+    async with (
+        open_virtual_isolation(gates=gates) as isolation,
+        open_thread_isolation() as real,
+        trio.open_nursery() as nursery,
+    ):
         core = Runtime(
             RuntimeSettings(parallel_jobs=configuration.parallel_jobs, **(runtime or {})),
             families=known,
-            isolations={"thread": isolation},
+            isolations={"thread": real if threads else isolation},
             record=record,
         )
         for model in models or (VOICE, EARS):
@@ -95,6 +102,24 @@ async def _open(
         async with open_client(app) as client:
             yield World(client, core, gates, isolation, events)
         core.stop()
+
+
+@asynccontextmanager
+async def _open_scripted(
+    family: ScriptedFamily, *models: ModelSpec, **settings: Any
+) -> AsyncIterator[World]:
+    """Open a world of models whose results the test writes, in real time."""
+    known = [replace(model, family="scripted") for model in models]
+    async with _open(
+        *known, settings=settings, families={"scripted": family}, threads=True
+    ) as world:
+        yield world
+
+
+@pytest.fixture
+def open_scripted() -> OpenWorld:
+    """Opens worlds of a scripted family."""
+    return _open_scripted
 
 
 @pytest.fixture

@@ -17,13 +17,13 @@ from paraudio.config import Settings
 from paraudio.engines import Family
 from paraudio.http import _batch, _health, _models, _speech, _tasks, _transcriptions, _voice_list
 from paraudio.http._core import Core, Route
-from paraudio.http._errors import answer_to, without_cancelled
+from paraudio.http._errors import answer_to, split_cancelled
 from paraudio.http._exchange import Exchange
 from paraudio.http._gate import cors_headers, is_preflight, pass_gate, preflight_headers
 from paraudio.http._respond import empty_answer, error_answer
 from paraudio.journal import Recorder, no_record
 from paraudio.lifecycle import Runtime
-from paraudio.transport._quart import HttpConnection, PullRequest, WebsocketConnection
+from paraudio.transport import HttpConnection, PullRequest, WebsocketConnection
 
 ROUTES: Final[tuple[Route, ...]] = (
     *_health.ROUTES,
@@ -125,11 +125,11 @@ class Api(QuartTrio):
             async with self.request_context(request):
                 response = await self._dispatch(exchange, request)
         except (Exception, BaseExceptionGroup) as error:
-            ours = without_cancelled(error)
+            cancelled, ours = split_cancelled(error)
             if ours is None:
                 raise
             answer = answer_to(ours, exchange.id)
-            if ours is not error:
+            if cancelled:
                 raise
             response = error_answer(answer)
         response.headers["X-Request-Id"] = exchange.id

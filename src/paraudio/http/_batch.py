@@ -34,7 +34,7 @@ from paraudio.http._transcripts import text_of
 from paraudio.http._work import Done, lease, named, run, timing_of
 from paraudio.lifecycle import Use
 from paraudio.spec import Json, ModelSpec
-from paraudio.transport._quart import WrittenBody
+from paraudio.transport import WrittenBody
 
 Numbered: TypeAlias = tuple[int, Result]
 Render: TypeAlias = Callable[[int, Done], Awaitable[dict[str, Json]]]

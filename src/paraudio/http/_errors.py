@@ -67,11 +67,12 @@ def blamed(error: BaseException) -> BaseException:
     return next((leaf for leaf in found if isinstance(leaf, ParaudioError)), found[0])
 
 
-def without_cancelled(error: BaseException) -> BaseException | None:
-    """What is left of an error when the part that only says "cancelled" is taken out."""
+def split_cancelled(error: BaseException) -> tuple[bool, BaseException | None]:
+    """Whether part of an error says "cancelled", and what is left without that part."""
     if is_group(error):
-        return error.split(trio.Cancelled)[1]
-    return None if isinstance(error, trio.Cancelled) else error
+        cancelled, rest = error.split(trio.Cancelled)
+        return cancelled is not None, rest
+    return (True, None) if isinstance(error, trio.Cancelled) else (False, error)
 
 
 def answer_to(error: BaseException, request_id: str) -> Answer:

@@ -9,12 +9,14 @@ import re
 import secrets
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self, cast
 
 import trio
 from quart.wrappers import Request
 
 from paraudio.http._core import Core
+from paraudio.journal import Kind
+from paraudio.transport import call_of
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/+=@-]{0,127}\Z")
 
@@ -65,6 +67,9 @@ class Exchange:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool | None:
+        call = call_of(cast("dict[str, Any]", self.request.scope))
+        if call is not None and call.client_left:
+            self.core.record(Kind.DISCONNECTED, request=self.id)
         try:
             if self._held is not None:
                 return await self._held.__aexit__(kind, error, trace)

@@ -11,10 +11,10 @@ from quart.wrappers import Response
 from quart_trio.wrappers import TrioResponse
 
 from paraudio.errors import BackendError
-from paraudio.http._errors import Answer, answer_to, without_cancelled
+from paraudio.http._errors import Answer, answer_to, split_cancelled
 from paraudio.http._respond import dumps
 from paraudio.spec import Json
-from paraudio.transport._quart import Writer, WrittenBody
+from paraudio.transport import Writer, WrittenBody
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -75,11 +75,11 @@ async def pump(
             await _send(event, frames, write)
         await write(frames.end())
     except (Exception, BaseExceptionGroup) as error:
-        ours = without_cancelled(error)
+        cancelled, ours = split_cancelled(error)
         if ours is None:
             raise
         answer = answer_to(ours, request_id)
-        last = None if ours is not error else frames.failed(answer)
+        last = None if cancelled else frames.failed(answer)
         if last is None:
             raise
         await write(last)

@@ -22,7 +22,7 @@ from paraudio.http._render import Timing
 from paraudio.http._sse import Frames, no_result, pump, stream_answer
 from paraudio.lifecycle import Use
 from paraudio.spec import ModelSpec
-from paraudio.transport._quart import WrittenBody
+from paraudio.transport import WrittenBody
 
 T = TypeVar("T")
 

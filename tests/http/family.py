@@ -1,0 +1,85 @@
+"""A family whose results a test writes; it runs in threads, and neither streams nor batches."""
+
+from collections.abc import Callable, Mapping
+
+from paraudio.engines import Job, Load, Option, Result, Stop
+from paraudio.spec import IsolationName, Json, Task
+
+Make = Callable[[Job], Result]
+_TASKS: tuple[Task, ...] = ("tts", "asr", "vad", "diar", "align", "midi")
+
+
+class ScriptedSession:
+    """Gives what the test's function makes of a job."""
+
+    def __init__(self, make: Make) -> None:
+        self._make = make
+
+    def prepare(self, job: Job) -> object:
+        return self._make(job)
+
+    def run(self, prepared: object, stop: Stop) -> Result:
+        del stop
+        assert isinstance(prepared, Result)
+        return prepared
+
+    def reset(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class ScriptedFamily:
+    """Its facts, its voices, its results and its weights are the test's."""
+
+    name: str = "scripted"
+    tasks: Mapping[Task, frozenset[str]] = dict.fromkeys(_TASKS, frozenset({"offline"}))
+    load_options: tuple[Option, ...] = ()
+    session_options: tuple[Option, ...] = ()
+    request_options: tuple[Option, ...] = (
+        Option(name="temperature", kind=float, default=0.0, doc="How freely it guesses."),
+    )
+    isolation: IsolationName | None = None
+    advertises: str = "four, by the test"
+
+    def __init__(
+        self,
+        make: Make,
+        *,
+        facts: Mapping[str, Json] | None = None,
+        voices: tuple[str, ...] = (),
+    ) -> None:
+        self.make = make
+        self.facts = facts or {}
+        self.voice_names = voices
+        self.jobs: list[Job] = []
+        """Every job that reached a session."""
+
+    def inspect(self, load: Load) -> Mapping[str, Json]:
+        del load
+        return self.facts
+
+    def estimate(self, load: Load) -> int:
+        del load
+        return 0
+
+    def load(self, load: Load, stop: Stop) -> "ScriptedFamily":
+        del load, stop
+        return self
+
+    def capacity(self) -> int:
+        return 4
+
+    def voices(self) -> tuple[str, ...]:
+        return self.voice_names
+
+    def session(self) -> ScriptedSession:
+        def note(job: Job) -> Result:
+            self.jobs.append(job)
+            return self.make(job)
+
+        return ScriptedSession(note)
+
+    def close(self) -> None:
+        pass

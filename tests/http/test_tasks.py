@@ -1,0 +1,263 @@
+"""``/v1/tasks/*``: any task, several jobs under one lease, bulk unloads."""
+
+import base64
+from typing import Any
+
+import pytest
+from tests.http.client import Reply
+from tests.http.conftest import EARS, VOICE, OpenWorld, World, spec
+from tests.http.family import ScriptedFamily
+from tests.http.sounds import RATE, heard, sound_file, tone
+from trio.testing import MockClock
+
+from paraudio.engines import Audio, Job, Result, Segment
+
+RUN, BATCH, STREAM = "/v1/tasks/run", "/v1/tasks/batch", "/v1/tasks/stream"
+SOUND = base64.b64encode(sound_file()).decode()
+
+
+async def post(world: World, path: str, model: str = "voice", **fields: Any) -> Reply:
+    return await world.client.post(path, {"model": model, **fields})
+
+
+@pytest.mark.parametrize("nested", [True, False])
+async def test_a_job_lies_under_request_or_at_the_top(
+    world: World, autojump_clock: MockClock, nested: bool
+) -> None:
+    job = {"text": "hello", "voice_id": "anna", "seed": "18446744073709551615"}
+    reply = await post(world, RUN, **({"request": job} if nested else job))
+    body = reply.json()
+    assert set(body) == {
+        "text",
+        "language",
+        "audio",
+        "sample_rate",
+        "channels",
+        "named_audio_outputs",
+        "segments",
+        "speaker_turns",
+        "words",
+        "artifacts",
+        "timing",
+    }
+    samples, rate = heard(base64.b64decode(body["audio"]))
+    assert (rate, body["sample_rate"], body["channels"]) == (22_050, 22_050, 1)
+    assert len(samples) == 0.2 * 22_050
+    assert body["artifacts"]["path"] == "/models/voice"
+    assert body["artifacts"]["generation"] == 1
+    assert world.idle()
+
+
+async def test_listening_tasks_take_sound_in_any_way(
+    world: World, autojump_clock: MockClock
+) -> None:
+    for fields in (
+        {"audio_base64": SOUND},
+        {"audio": {"type": "base64", "data": SOUND}},
+        {"audio": "data:audio/wav;base64," + SOUND},
+        {"request": {"audio_base64": SOUND}},
+    ):
+        body = (await post(world, RUN, "ears", **fields)).json()
+        assert "heard 8000" in body["text"]
+        assert body["audio"] is None
+        assert body["segments"][0]["end_sample"] == 8000
+
+
+async def test_voice_activity_gives_segments(
+    open_world: OpenWorld, autojump_clock: MockClock
+) -> None:
+    async with open_world(spec(EARS, task="vad")) as world:
+        body = (await post(world, RUN, "ears", audio_base64=SOUND)).json()
+    assert body["segments"] == [
+        {
+            "start": 0.0,
+            "end": 0.5,
+            "start_sample": 0,
+            "end_sample": 8000,
+            "text": "",
+            "confidence": None,
+        }
+    ]
+    assert body["sample_rate"] == RATE
+
+
+@pytest.mark.parametrize(
+    ("model", "fields", "param"),
+    [
+        ("voice", {}, "text"),
+        ("voice", {"text": "  "}, "text"),
+        ("voice", {"request": {}}, "request.text"),
+        ("voice", {"request": {"text": 5}}, "request.text"),
+        ("voice", {"request": [1]}, "request"),
+        ("voice", {"request": {"text": "a", "seed": -1}}, "request.seed"),
+        ("voice", {"request": {"text": "a", "voice_id": "a/b"}}, "request.voice_id"),
+        ("ears", {}, "audio"),
+        ("ears", {"request": {"text": "a"}}, "request.audio"),
+        ("ears", {"audio_base64": "%"}, "audio_base64"),
+        ("ears", {"request": {"audio_base64": SOUND[:40]}}, "request.audio_base64"),
+    ],
+)
+async def test_a_job_that_is_wrong_names_the_field_where_it_lies(
+    world: World, autojump_clock: MockClock, model: str, fields: dict[str, Any], param: str
+) -> None:
+    reply = await post(world, RUN, model, **fields)
+    assert (reply.status, reply.error()["param"]) == (400, param)
+    assert not world.model(model).loaded
+    assert world.idle()
+
+
+async def test_a_stream_is_told_whole(open_world: OpenWorld, autojump_clock: MockClock) -> None:
+    async with open_world(spec(session_options={"chunks": 3}), EARS) as world:
+        body = (await post(world, STREAM, text="hello")).json()
+        assert [event["type"] for event in body["events"]] == ["audio"] * 3
+        assert body["result"]["artifacts"]["text"] == "hello"
+        body = (await post(world, STREAM, "ears", audio_base64=SOUND)).json()
+        assert "".join(event["text"] for event in body["events"]) == body["result"]["text"]
+        assert world.idle()
+
+
+@pytest.mark.contract("phase/active_stream_or_batch")
+async def test_a_batch_sends_each_result_as_it_ends(
+    open_world: OpenWorld, autojump_clock: MockClock
+) -> None:
+    jobs = [
+        {"text": f"text {n}", "options": {"run_ms": ms}} for n, ms in enumerate((300, 100, 200))
+    ]
+    async with open_world(VOICE) as world:
+        call = world.client.start("POST", BATCH, {"model": "voice", "requests": jobs})
+        await call.wait_bytes()
+        assert world.model().active_slots == 1
+        assert b"batch.done" not in call.reply.body
+        await call.ended.wait()
+        events = call.reply.events()
+        assert world.idle()
+        assert world.gates.count("run") == 1
+    assert [event["index"] for event in events[:3]] == [1, 2, 0]
+    assert [event["type"] for event in events[:3]] == ["task.batch.result"] * 3
+    for event in events[:3]:
+        assert event["result"]["text"] == f"text {event['index']}"
+    assert events[3]["type"] == "task.batch.done"
+    assert events[3]["result_count"] == 3
+    assert events[4] == "[DONE]"
+
+
+async def test_a_model_without_a_native_batch_runs_the_jobs_in_turn(
+    open_scripted: OpenWorld,
+) -> None:
+    family = ScriptedFamily(lambda job: Result(text=job.text, audio=Audio(tone(0.1), RATE)))
+    async with open_scripted(family, VOICE) as world:
+        jobs = [{"text": text} for text in "abc"]
+        events = (await post(world, BATCH, requests=jobs)).events()
+        assert [event["index"] for event in events[:3]] == [0, 1, 2]
+        assert [job.text for job in family.jobs] == ["a", "b", "c"]
+        assert world.idle()
+
+
+@pytest.mark.parametrize(
+    ("requests", "param"),
+    [
+        (None, "requests"),
+        ([], "requests"),
+        ({"text": "a"}, "requests"),
+        (["a"], "requests[0]"),
+        ([{"text": "a"}, {"text": ""}], "requests[1].text"),
+        ([{"text": "a"}, {"text": "a", "speed": 9}], "requests[1].speed"),
+    ],
+)
+async def test_a_batch_that_is_wrong_runs_nothing(
+    world: World, autojump_clock: MockClock, requests: object, param: str
+) -> None:
+    reply = await post(world, BATCH, requests=requests)
+    assert (reply.status, reply.error()["param"]) == (400, param)
+    assert world.idle()
+    assert not world.gates.count("run")
+
+
+async def test_a_batch_that_fails_ends_with_an_error_event(
+    open_world: OpenWorld, autojump_clock: MockClock
+) -> None:
+    jobs = [
+        {"text": "a", "options": {"run_ms": 1}},
+        {"text": "b", "options": {"run_ms": 9, "fail": True}},
+    ]
+    async with open_world(VOICE) as world:
+        events = (await post(world, BATCH, requests=jobs)).events()
+        assert [event["type"] for event in events] == ["task.batch.result", "error"]
+        assert world.idle()
+
+
+async def test_a_batch_is_stopped_when_its_client_leaves(
+    open_world: OpenWorld, autojump_clock: MockClock
+) -> None:
+    jobs = [{"text": "a", "options": {"run_ms": 10}}, {"text": "b", "options": {"run_ms": 10**7}}]
+    async with open_world(VOICE) as world:
+        call = world.client.start("POST", BATCH, {"model": "voice", "requests": jobs})
+        await call.wait_bytes()
+        call.hang_up()
+        await call.ended.wait()
+        await world.wait_until(world.free)
+        assert world.idle()
+
+
+@pytest.mark.contract("ops/ready/bulk_unload", "ops/unloaded/bulk_unload")
+async def test_unloading_some_models_names_the_unknown_ones(
+    world: World, autojump_clock: MockClock
+) -> None:
+    await post(world, RUN, text="a")
+    ids = ["voice", "nobody", "voice", "ears", "nobody"]
+    reply = await world.client.post("/v1/tasks/unload_models", {"model_ids": ids})
+    assert reply.status == 200
+    assert reply.json() == {"unloaded": ["voice", "ears"], "not_found": ["nobody"]}
+    assert not world.model().loaded
+
+
+@pytest.mark.parametrize(("data", "headers"), [(None, {}), ({}, {}), ({"fence": True}, {})])
+async def test_unloading_all_needs_no_body(
+    world: World, autojump_clock: MockClock, data: object, headers: dict[str, str]
+) -> None:
+    await post(world, RUN, text="a")
+    reply = await world.client.post("/v1/tasks/unload_all_models", data, headers)
+    assert reply.json() == {"unloaded": ["voice", "ears"]}
+    assert not world.model().loaded
+
+
+@pytest.mark.parametrize(
+    ("path", "data", "param"),
+    [
+        ("unload_models", {}, "model_ids"),
+        ("unload_models", {"model_ids": "voice"}, "model_ids"),
+        ("unload_models", {"model_ids": [5]}, "model_ids[0]"),
+        ("unload_models", {"model_ids": [], "fences": True}, "fences"),
+        ("unload_models", {"model_ids": [], "fence": "yes"}, "fence"),
+        ("unload_all_models", {"model_ids": []}, "model_ids"),
+    ],
+)
+async def test_a_bulk_unload_that_is_wrong_names_the_field(
+    world: World, autojump_clock: MockClock, path: str, data: dict[str, Any], param: str
+) -> None:
+    await post(world, RUN, text="a")
+    reply = await world.client.post(f"/v1/tasks/{path}", data)
+    assert (reply.status, reply.error()["param"]) == (400, param)
+    assert world.model().loaded
+
+
+async def test_a_result_without_sound_is_no_speech(open_scripted: OpenWorld) -> None:
+    def make(job: Job) -> Result:
+        return Result(text=job.text, audio=Audio(tone(0.0), RATE))
+
+    async with open_scripted(ScriptedFamily(make), VOICE) as world:
+        reply = await post(world, RUN, text="\N{GRINNING FACE}")
+        assert (reply.status, reply.error()["param"]) == (400, "text")
+        path = "/v1/audio/speech"
+        for more in ({}, {"stream_format": "sse"}, {"stream_format": "audio"}):
+            reply = await post(world, path, input="\N{GRINNING FACE}", **more)
+            assert (reply.status, reply.error()["param"]) == (400, "input")
+        assert world.idle()
+
+
+async def test_any_task_goes_through_the_one_route(open_scripted: OpenWorld) -> None:
+    result = Result(sample_rate=RATE, segments=(Segment(0, 10),), artifacts={"notes": [1, 2]})
+    async with open_scripted(ScriptedFamily(lambda _: result), spec(EARS, task="midi")) as world:
+        body = (await post(world, RUN, "ears", audio_base64=SOUND)).json()
+        assert body["artifacts"] == {"notes": [1, 2]}
+        assert body["text"] is None
