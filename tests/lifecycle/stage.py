@@ -9,6 +9,7 @@ import trio.testing
 
 from paraudio.engines import Family, Job, Result, StreamEvent
 from paraudio.engines.families.simulated import SimulatedFamily
+from paraudio.engines.isolation import Isolation
 from paraudio.errors import ParaudioError
 from paraudio.journal import Event, Kind
 from paraudio.lifecycle import ModelSnapshot, Runtime, RuntimeSettings, Unloaded, Use
@@ -43,7 +44,10 @@ def job(text: str, **options: Json) -> Job:
 
 @dataclass
 class Stage:
-    """A running runtime, and tasks that use it; each is named and tells what happened when."""
+    """A running runtime, and tasks that use it; each is named and tells what happened when.
+
+    A hook is called once, inside the step that records a transition of its kind.
+    """
 
     runtime: Runtime
     isolation: VirtualIsolation
@@ -56,6 +60,7 @@ class Stage:
     errors: dict[str, ParaudioError] = field(default_factory=dict)
     answers: dict[str, object] = field(default_factory=dict)
     journal: list[Event] = field(default_factory=list)
+    hooks: dict[Kind, Callable[[], object]] = field(default_factory=dict)
     running: int = 0
     ended: trio.Event = field(default_factory=trio.Event)
 
@@ -258,6 +263,7 @@ async def open_stage(
     parallel_jobs: bool = True,
     free_memory: Callable[[], int] = lambda: 2**40,
     family: Family | None = None,
+    wrap: Callable[[Isolation], Isolation] | None = None,
     busy_timeout_ms: int = 300_000,
     max_queued_requests: int = 0,
     max_loaded_models: int = 0,
@@ -266,9 +272,12 @@ async def open_stage(
 ) -> AsyncIterator[Stage]:
     """Run a runtime with these models; leaving stops it and checks that nothing is left of it."""
     gates, journal = Gates(), list[Event]()
+    hooks: dict[Kind, Callable[[], object]] = {}
 
     def record(kind: Kind, model: str | None = None, /, **facts: Json) -> None:
         journal.append(Event(len(journal) + 1, trio.current_time(), kind, model, facts))
+        if kind in hooks:
+            hooks.pop(kind)()
 
     async with (
         open_virtual_isolation(
@@ -287,7 +296,7 @@ async def open_stage(
                 min_free_memory_mb=min_free_memory_mb,
             ),
             families={"simulated": family or SimulatedFamily()},
-            isolations={"thread": isolation},
+            isolations={"thread": isolation if wrap is None else wrap(isolation)},
             record=record,
             revision=lambda: len(journal),
             free_memory=free_memory,
@@ -295,7 +304,15 @@ async def open_stage(
         for each in specs:
             runtime.add(each)
         await nursery.start(runtime.run)
-        stage = Stage(runtime, isolation, gates, nursery, trio.current_time(), journal=journal)
+        stage = Stage(
+            runtime,
+            isolation,
+            gates,
+            nursery,
+            trio.current_time(),
+            journal=journal,
+            hooks=hooks,
+        )
         yield stage
         if not runtime.cuts():
             await stage.done()

@@ -8,9 +8,9 @@ import trio.testing
 from tests.lifecycle.stage import job, open_stage, spec
 from trio.testing import MockClock
 
-from paraudio.engines import Load
-from paraudio.engines._steps import Steps
-from paraudio.engines.families.simulated import SimulatedFamily, SimulatedModel
+from paraudio.engines import Family, Load
+from paraudio.engines.families.simulated import SimulatedFamily
+from paraudio.engines.isolation import Inspection, Isolation, ModelHandle
 from paraudio.errors import InvalidRequestError, LoadError
 from paraudio.journal import Kind
 from paraudio.spec import Json
@@ -194,24 +194,32 @@ async def test_when_the_load_of_a_driver_that_left_fails_the_next_waiter_drives(
         stage.assert_quiet()
 
 
-async def test_a_follower_that_is_cancelled_in_the_step_of_the_publication_leaks_nothing(
+async def test_a_follower_that_leaves_in_the_step_of_the_publication_leaks_nothing(
     autojump_clock: MockClock,
 ) -> None:
     async with open_stage(spec("a", 2, load_ms=1000)) as stage:
         await stage.ask("driver", "a")
-        stage.nursery.start_soon(_cancel_at, stage.scopes, "follower", 1.0)
         await stage.ask("follower", "a")
+        stage.hooks[Kind.PUBLISHED] = stage.scopes["follower"].cancel
         await stage.done()
+        assert stage.ends() == {"driver": ("done", 1), "follower": ("cancelled", 1)}
         stage.assert_quiet()
-        await stage.ask("third", "a")
-        await stage.ask("fourth", "a")
+        for name in ("third", "fourth"):
+            await stage.ask(name, "a")
+            assert stage.ends()[name] == ("done", 1)
+
+
+async def test_a_driver_that_leaves_in_the_step_of_the_publication_leaks_nothing(
+    autojump_clock: MockClock,
+) -> None:
+    async with open_stage(spec("a", 1, load_ms=1000)) as stage:
+        await stage.ask("driver", "a")
+        stage.hooks[Kind.PUBLISHED] = stage.scopes["driver"].cancel
         await stage.done()
-        assert stage.ends()["fourth"][0] == "done"
-
-
-async def _cancel_at(scopes: dict[str, trio.CancelScope], name: str, seconds: float) -> None:
-    await trio.sleep(seconds)
-    scopes[name].cancel()
+        assert stage.ends() == {"driver": ("cancelled", 1)}
+        stage.assert_quiet()
+        await stage.ask("next", "a")
+        assert stage.made_by("next") == ("/a", 1)
 
 
 async def test_ready_may_be_cancelled_and_called_again(autojump_clock: MockClock) -> None:
@@ -239,17 +247,12 @@ async def test_ready_tries_again_after_a_failure(autojump_clock: MockClock) -> N
 
 
 class _Choosy(SimulatedFamily):
-    """Finds no model at one path, and breaks down at another."""
+    """Finds no model at one path."""
 
     def inspect(self, load: Load) -> Mapping[str, Json]:
         if load.path == "/absent":
             raise InvalidRequestError("there is no model at this path", param="path")
         return super().inspect(load)
-
-    def load_steps(self, load: Load) -> Steps[SimulatedModel]:
-        if load.path == "/broken":
-            raise ZeroDivisionError("the file is garbage")
-        return super().load_steps(load)
 
 
 async def test_a_wrong_path_is_not_the_fault_of_the_request_that_meets_it(
@@ -264,8 +267,33 @@ async def test_a_wrong_path_is_not_the_fault_of_the_request_that_meets_it(
         assert stage.errors["again"].param == "path"
 
 
-async def test_whatever_a_loader_raises_is_a_failed_load(autojump_clock: MockClock) -> None:
-    async with open_stage(spec("a", path="/broken"), family=_Choosy()) as stage:
+class _Leaky:
+    """An isolation that lets errors through which are none of ours."""
+
+    def __init__(self, inner: Isolation) -> None:
+        self._inner = inner
+
+    async def inspect(self, family: Family, load: Load) -> Inspection:
+        if load.path == "/no-inspection":
+            raise OSError("the disk is on fire")
+        return await self._inner.inspect(family, load)
+
+    async def load(self, family: Family, load: Load) -> ModelHandle:
+        if load.path == "/no-load":
+            raise OSError("the disk is on fire")
+        return await self._inner.load(family, load)
+
+    def abandoned(self) -> list[str]:
+        return self._inner.abandoned()
+
+
+@pytest.mark.parametrize("path", ["/no-inspection", "/no-load"])
+async def test_whatever_goes_wrong_in_a_load_is_a_failed_load(
+    autojump_clock: MockClock, path: str
+) -> None:
+    async with open_stage(spec("a", path=path), wrap=_Leaky) as stage:
         await stage.ask("r", "a")
         assert isinstance(stage.errors["r"], LoadError)
+        assert "the disk is on fire" in stage.errors["r"].message
+        assert isinstance(stage.errors["r"].__cause__, OSError)
         stage.assert_quiet()

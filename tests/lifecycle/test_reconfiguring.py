@@ -11,7 +11,7 @@ from paraudio.engines import Load
 from paraudio.engines.families.simulated import SimulatedFamily
 from paraudio.errors import InvalidRequestError, LoadError, ServerBusyError
 from paraudio.journal import Kind
-from paraudio.spec import Json, ModelSpec, VoicePreset
+from paraudio.spec import IsolationName, Json, ModelSpec, VoicePreset
 
 
 async def test_the_same_configuration_only_makes_sure_that_it_is_loaded(
@@ -77,6 +77,7 @@ def _wrong(**changes: object) -> ModelSpec:
         (_wrong(slots="2"), "slots"),
         (_wrong(slots=None), "slots"),
         (_wrong(isolation="process"), "isolation"),
+        (_wrong(isolation="ray"), "isolation"),
         (_wrong(load_options={"load_ms": -1}), "load_options.load_ms"),
         (_wrong(load_options={"nonsense": 1}), "load_options.nonsense"),
         (_wrong(session_options={"run_ms": "x"}), "session_options.run_ms"),
@@ -321,3 +322,36 @@ async def test_an_inspection_that_breaks_down_is_a_failure_of_the_backend(
         await stage.register("r", spec("a"))
         assert stage.errors["r"].status == 500
         assert stage.runtime.snapshot().models == ()
+
+
+class _Particular(SimulatedFamily):
+    """Runs in threads only."""
+
+    isolation: IsolationName | None = "thread"
+
+
+async def test_an_isolation_that_the_family_cannot_have_is_refused(
+    autojump_clock: MockClock,
+) -> None:
+    async with open_stage(family=_Particular()) as stage:
+        await stage.register("wrong", dataclasses.replace(spec("a"), isolation="process"))
+        assert stage.errors["wrong"].param == "isolation"
+        assert "must be 'thread'" in stage.errors["wrong"].message
+        await stage.register("right", dataclasses.replace(spec("a"), isolation="thread"))
+        await stage.register("none", spec("b"))
+        await stage.done()
+        assert stage.model("a").loaded
+        assert stage.model("b").loaded
+
+
+async def test_an_operation_that_breaks_down_ends_and_is_logged(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken() -> int:
+        raise ZeroDivisionError("a bug of ours")
+
+    async with open_stage(min_free_memory_mb=1, free_memory=broken) as stage:
+        with pytest.raises(ZeroDivisionError):
+            await stage.runtime.register(spec("a"))
+        assert "failed unexpectedly" in caplog.text
+        stage.assert_quiet()

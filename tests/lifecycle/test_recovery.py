@@ -220,3 +220,21 @@ async def test_after_a_crash_the_revival_may_outlast_the_hang_timeout(
         assert stage.ends()["r"][1] == 7.5, "the client is let go after the hang timeout"
         assert stage.made_by("next") == ("/a", 1)
         stage.assert_quiet()
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+async def test_a_slow_revival_that_fails_breaks_the_pool_all_the_same(
+    autojump_clock: MockClock, slots: int
+) -> None:
+    model = spec("a", slots, load_ms=5000, run_ms=1000, fail_clone=slots + 1)
+    async with open_stage(model, hang_timeout_s=2, can_kill=True) as stage:
+        await stage.ask("r", "a")
+        await stage.pass_time(5.5)
+        stage.isolation.crash("a", session=1)
+        await stage.pass_time(3)
+        await stage.ask("next", "a", run_ms=5000)
+        await stage.done()
+        assert stage.made_by("next")[1] == (2 if slots == 1 else 1)
+        await stage.pass_time(10)
+        assert stage.retirements() == [("a", "broken")]
+        stage.assert_quiet()

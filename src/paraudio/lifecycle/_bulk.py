@@ -70,14 +70,11 @@ class Bulk:
 
     def watch(self, entry: Entry) -> None:
         """A fence: also retire this model, which is being registered while the bulk drains."""
-        if not self._open or (self._covers is not None and entry.id not in self._covers):
+        covered = self._covers is None or entry.id in self._covers
+        if self._nursery is None or not self._open or not covered:
             return
-        ticket = self._enter(entry)
         self.late.append(entry.id)
-        if self._nursery is None:
-            self._tickets.append((entry, ticket))
-        else:
-            self._nursery.start_soon(self._unload, entry, ticket)
+        self._nursery.start_soon(self._unload, entry, self._enter(entry))
 
     async def drain(self) -> None:
         """Retire each model as its barrier is granted; returns when the last one is gone.

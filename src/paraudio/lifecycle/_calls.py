@@ -12,6 +12,7 @@ from paraudio.engines.isolation import SessionHandle
 from paraudio.journal import Kind
 from paraudio.lifecycle._context import Context
 from paraudio.lifecycle._entry import Entry
+from paraudio.lifecycle._pool import Seat
 
 T = TypeVar("T")
 
@@ -65,23 +66,18 @@ class Calls:
         context: The runtime's.
         entry: The model.
         lease: The slot.
-        session: The session of the slot.
-        generation: The generation of its pool.
+        seat: The session of the slot.
+
+    Attributes:
+        pool: Where the session belongs.
+        session: What the calls are made to.
     """
 
-    def __init__(
-        self,
-        context: Context,
-        entry: Entry,
-        lease: Lease,
-        session: SessionHandle,
-        generation: int,
-    ) -> None:
+    def __init__(self, context: Context, entry: Entry, lease: Lease, seat: Seat) -> None:
         self._context = context
         self._entry = entry
         self._lease = lease
-        self._generation = generation
-        self.session = session
+        self.pool, self.session = seat
         self._fresh = True
         self._ended = False
         self._scope: trio.CancelScope | None = None
@@ -154,7 +150,7 @@ class Calls:
             await self.session.restore()
         self._fresh = False
         self._entry.touch()
-        self._record(Kind.RUN_STARTED, slot=self._lease.slot, generation=self._generation)
+        self._record(Kind.RUN_STARTED, slot=self._lease.slot, generation=self.pool.generation)
 
     def _finish(self, run: Run) -> None:
         if self.session.busy:
@@ -163,7 +159,6 @@ class Calls:
         self._record(Kind.RUN_ENDED, outcome=run.outcome)
         if self._context.phases.stopping and run.outcome in {"stopped", "stuck"}:
             self._context.cut(
-                self._entry.id,
                 f"request {self._lease.request}: its run on model {self._entry.id!r} was cancelled",
             )
 

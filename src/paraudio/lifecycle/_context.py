@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 
-from paraudio.journal import Kind
 from paraudio.lifecycle._candidate import Checker
 from paraudio.lifecycle._changes import Changes
 from paraudio.lifecycle._phases import Phases
@@ -32,7 +31,6 @@ class Context:
         """How long a backend call may ignore its stop, in seconds."""
         return self.settings.hang_timeout_ms / 1000
 
-    def cut(self, model: str, what: str) -> None:
-        """Note one thing that shutdown did not wait for."""
+    def cut(self, what: str) -> None:
+        """Note one thing that shutdown did not wait for; whoever reports it also records it."""
         self.cuts.append(what)
-        self.changes(Kind.CUT, model, what=what)

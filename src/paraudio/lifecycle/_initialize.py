@@ -6,12 +6,11 @@ from contextlib import AbstractContextManager
 import trio
 
 from paraudio.admission import Lease
-from paraudio.engines.isolation import SessionHandle
 from paraudio.errors import InvalidRequestError, LoadError
 from paraudio.lifecycle._context import Context
 from paraudio.lifecycle._entry import Entry
 from paraudio.lifecycle._load import Loader
-from paraudio.lifecycle._pool import Pool
+from paraudio.lifecycle._pool import Pool, Seat
 from paraudio.lifecycle._promise import Promise
 from paraudio.lifecycle._retire import retire
 
@@ -22,18 +21,16 @@ class Waiter:
     Attributes:
         lease: The slot that it holds meanwhile.
         bound_s: How long it would wait for room, in seconds, if it drove the load.
-        session: Kept in the step that publishes the pool.
-        pool: The pool of that session, or None as yet.
+        seat: Kept in the step that publishes the pool.
         left: Whether its client is gone and the model's task ends its lease.
     """
 
-    __slots__ = ("bound_s", "lease", "left", "pool", "session")
+    __slots__ = ("bound_s", "lease", "left", "seat")
 
     def __init__(self, lease: Lease, bound_s: float) -> None:
         self.lease = lease
         self.bound_s = bound_s
-        self.session: Promise[SessionHandle] = Promise()
-        self.pool: Pool | None = None
+        self.seat: Promise[Seat] = Promise()
         self.left = False
 
 
@@ -76,14 +73,14 @@ class Initializer:
 
         Returns:
             Whether the model's own task has taken the lease over: it does so for a driver. Else
-            the caller still has the lease, and the session if the promise was kept.
+            the caller still has the lease, and the seat if the promise was kept.
         """
         if waiter is self._driver:
             waiter.left = True
             if self._room is not None:
                 self._room.cancel()
             return True
-        if not waiter.session.settled:
+        if not waiter.seat.settled:
             self._waiting.remove(waiter)
         return False
 
@@ -111,7 +108,7 @@ class Initializer:
         try:
             await self._drive(driver)
         except Exception as error:
-            driver.session.fail(_for_request(self._entry, error))
+            driver.seat.fail(_for_request(self._entry, error))
         self._driver = self._room = None
         if driver.left:
             driver.lease.release()
@@ -139,13 +136,12 @@ class Initializer:
         waiters = [driver, *self._waiting] if not driver.left else list(self._waiting)
         self._waiting.clear()
         for waiter in waiters:
-            waiter.pool = pool
-            waiter.session.keep(pool.take(waiter.lease.slot))
+            waiter.seat.keep(pool.take(waiter.lease.slot))
 
     def _refuse_all(self, *others: Waiter) -> None:
         self._driver = None
         for waiter in (*others, *self._waiting):
-            waiter.session.fail(self._context.phases.refusal())
+            waiter.seat.fail(self._context.phases.refusal())
         self._waiting.clear()
 
 

@@ -75,4 +75,4 @@ class Loader:
 
     def _note_cut(self, entry: Entry) -> None:
         if self._context.phases.stopping:
-            self._context.cut(entry.id, f"model {entry.id!r}: its load was cancelled")
+            self._context.cut(f"model {entry.id!r}: its load was cancelled")

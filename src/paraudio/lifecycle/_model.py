@@ -42,7 +42,6 @@ class Model:
                 await context.changes.next()
             return
         context.cut(
-            self.entry.id,
             f"model {self.entry.id!r}: {self._users()} of its slots were still held",
         )
 

@@ -1,6 +1,7 @@
 """The complete set of sessions of a loaded model, over their shared weights."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import trio
 
@@ -9,6 +10,13 @@ from paraudio.engines.isolation import ModelHandle, SessionHandle
 from paraudio.errors import InvalidRequestError, LoadError, ParaudioError
 from paraudio.lifecycle._candidate import Candidate
 from paraudio.lifecycle._phases import Phases
+
+
+class Seat(NamedTuple):
+    """A session of a pool, bound to the lease that holds its slot."""
+
+    pool: "Pool"
+    session: SessionHandle
 
 
 class Pool:
@@ -42,12 +50,10 @@ class Pool:
         """Whether anybody has a session of it."""
         return bool(self._users)
 
-    def take(self, slot: int) -> SessionHandle:
+    def take(self, slot: int) -> Seat:
         """Bind the session of a slot to the lease that holds the slot."""
-        if slot in self._users:
-            raise RuntimeError(f"slot {slot} has a user already")
         self._users.add(slot)
-        return self.sessions[slot]
+        return Seat(self, self.sessions[slot])
 
     def put(self, slot: int) -> None:
         """End `take`."""
@@ -64,17 +70,24 @@ async def build(candidate: Candidate, load: Load, slots: int, phases: Phases) ->
         InvalidRequestError: The path or an option is wrong, or the weights allow fewer sessions.
         LoadError: The load failed.
     """
-    model = await _translated(candidate, load)
+    try:
+        return await _build(candidate, load, slots, phases)
+    except ParaudioError:
+        raise
+    except Exception as error:
+        raise LoadError(f"model {candidate.spec.id!r} could not be loaded: {error}") from error
+
+
+async def _build(candidate: Candidate, load: Load, slots: int, phases: Phases) -> Pool:
+    model = await candidate.isolation.load(candidate.family, load)
     sessions: list[SessionHandle] = []
     try:
         check_capacity(candidate.spec.id, model.capacity, slots)
         for _ in range(slots):
             sessions.append(await model.session())  # noqa: PERF401 - what is built must be known
-    except BaseException as error:
+    except BaseException:
         with phases.shielded():
             await destroy(model, sessions)
-        if isinstance(error, Exception) and not isinstance(error, ParaudioError):
-            raise _failed(candidate, error) from error
         raise
     return Pool(model, sessions, load.generation)
 
@@ -127,17 +140,3 @@ async def destroy(model: ModelHandle, sessions: Sequence[SessionHandle]) -> tupl
         await trio.lowlevel.checkpoint_if_cancelled()
     await model.close()
     return tuple(reversed(abandoned))
-
-
-async def _translated(candidate: Candidate, load: Load) -> ModelHandle:
-    """Load the weights; whatever is no error of ours becomes a `LoadError`."""
-    try:
-        return await candidate.isolation.load(candidate.family, load)
-    except ParaudioError:
-        raise
-    except Exception as error:
-        raise _failed(candidate, error) from error
-
-
-def _failed(candidate: Candidate, error: Exception) -> LoadError:
-    return LoadError(f"model {candidate.spec.id!r} could not be loaded: {error}")

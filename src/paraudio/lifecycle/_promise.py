@@ -9,11 +9,16 @@ T = TypeVar("T")
 
 
 class Promise(Generic[T]):
-    """Kept or broken once, by a plain call; waited for by whoever wants to know."""
+    """Kept or broken once, by a plain call; waited for by whoever wants to know.
 
-    __slots__ = ("_settled", "_unwrap")
+    Attributes:
+        value: What was delivered, or None as yet and for ever after an error.
+    """
+
+    __slots__ = ("_settled", "_unwrap", "value")
 
     def __init__(self) -> None:
+        self.value: T | None = None
         self._settled = trio.Event()
         self._unwrap: Callable[[], T] = _unsettled
 
@@ -24,6 +29,7 @@ class Promise(Generic[T]):
 
     def keep(self, value: T) -> None:
         """Deliver the value."""
+        self.value = value
         self._unwrap = lambda: value
         self._settled.set()
 

@@ -36,11 +36,11 @@ async def tear_down(context: Context, entry: Entry, pool: Pool) -> None:
     finally:
         entry.destroyed(pool)
     if scope.cancelled_caught:
-        context.cut(entry.id, f"model {entry.id!r}: its teardown did not end in time")
+        context.cut(f"model {entry.id!r}: its teardown did not end in time")
     for slot in abandoned:
         note = f"model {entry.id!r}: the call in slot {slot} ignored its stop and was abandoned"
         if context.phases.stopping:
-            context.cut(entry.id, note)
+            context.cut(note)
         else:
             log.warning(note)
 

@@ -10,13 +10,12 @@ import trio
 
 from paraudio.admission import Claim, Lease, effective_bound_s
 from paraudio.engines import Job, Result, StreamEvent
-from paraudio.engines.isolation import SessionHandle
 from paraudio.journal import Kind
 from paraudio.lifecycle._calls import Calls
 from paraudio.lifecycle._context import Context
 from paraudio.lifecycle._initialize import Waiter
 from paraudio.lifecycle._model import Model
-from paraudio.lifecycle._pool import Pool
+from paraudio.lifecycle._pool import Seat
 from paraudio.spec import ModelSpec
 
 
@@ -49,7 +48,7 @@ class Use:
         self._bound_s = inf
         self._lease: Lease | None = None
         self._waiter: Waiter | None = None
-        self._pool: Pool | None = None
+        self._seat: Seat | None = None
         self._calls: Calls | None = None
 
     async def __aenter__(self) -> Self:
@@ -93,11 +92,11 @@ class Use:
         elif self._waiter is not None:
             if self._model.initializer.leave(self._waiter):
                 return
-            self._pool = self._waiter.pool
-        if self._pool is None:
+            self._seat = self._waiter.seat.value
+        if self._seat is None:
             self._model.recovery.vacate(lease)
         else:
-            await self._model.recovery.give_back(self._pool, lease)
+            await self._model.recovery.give_back(self._seat.pool, lease)
 
     async def ready(self) -> None:
         """Wait until the model is loaded and this use has its session; always a checkpoint.
@@ -118,7 +117,7 @@ class Use:
             if pool is None:
                 self._waiter = self._model.initializer.join(lease, self._bound_s)
             else:
-                self._bind(lease, pool, pool.take(lease.slot))
+                self._bind(lease, pool.take(lease.slot))
         if self._waiter is not None:
             await self._initialized(lease, self._waiter)
         else:
@@ -127,7 +126,7 @@ class Use:
     @property
     def voices(self) -> tuple[str, ...]:
         """Voices of the model itself; once it is ready."""
-        return self._bound_pool.model.voices
+        return self._ready.pool.model.voices
 
     @property
     def can_stream(self) -> bool:
@@ -163,18 +162,16 @@ class Use:
 
     async def _initialized(self, lease: Lease, waiter: Waiter) -> None:
         try:
-            session = await waiter.session.wait()
+            seat = await waiter.seat.wait()
         except Exception:
             self._waiter = None
             raise
-        if waiter.pool is None:
-            raise RuntimeError("a session without a pool")
         self._waiter = None
-        self._bind(lease, waiter.pool, session)
+        self._bind(lease, seat)
 
-    def _bind(self, lease: Lease, pool: Pool, session: SessionHandle) -> None:
-        self._pool = pool
-        self._calls = Calls(self._context, self._model.entry, lease, session, pool.generation)
+    def _bind(self, lease: Lease, seat: Seat) -> None:
+        self._seat = seat
+        self._calls = Calls(self._context, self._model.entry, lease, seat)
 
     @property
     def _held(self) -> Lease:
@@ -187,9 +184,3 @@ class Use:
         if self._calls is None:
             raise RuntimeError(f"the model {self.spec.id!r} is not ready: wait for ready() first")
         return self._calls
-
-    @property
-    def _bound_pool(self) -> Pool:
-        if self._pool is None:
-            raise RuntimeError(f"the model {self.spec.id!r} is not ready: wait for ready() first")
-        return self._pool
