@@ -1,0 +1,225 @@
+"""Two models in every situation of the contract, and five things that can be asked of them."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+from tests.lifecycle.stage import Stage, open_stage, spec
+from trio.testing import MockClock
+
+from paraudio.lifecycle import Unloaded
+from paraudio.spec import ModelSpec
+
+LOAD_S, RUN_S, UNLOAD_S = 4, 3, 5
+
+
+def _a(slots: int, path: str = "/a") -> ModelSpec:
+    return spec(
+        "a",
+        slots,
+        path=path,
+        load_ms=LOAD_S * 1000,
+        run_ms=RUN_S * 1000,
+        unload_ms=UNLOAD_S * 1000,
+    )
+
+
+def _b(slots: int) -> ModelSpec:
+    return spec("b", slots, load_ms=1000, run_ms=2000)
+
+
+async def _warm(stage: Stage, *models: str) -> None:
+    for model in models:
+        await stage.ask(f"warm {model}", model, run_ms=0)
+    await stage.done()
+
+
+async def _full(stage: Stage, model: str, slots: int, extra: int = 0) -> None:
+    for index in range(slots + extra):
+        await stage.ask(f"older {model}{index}", model)
+
+
+async def _a_unloaded_b_ready(stage: Stage, slots: int) -> None:
+    await _warm(stage, "b")
+
+
+async def _a_loading_b_ready(stage: Stage, slots: int) -> None:
+    await _warm(stage, "b")
+    await stage.ask("older a0", "a")
+    assert stage.model("a").state == "loading"
+
+
+async def _a_running_spare_b_ready(stage: Stage, slots: int) -> None:
+    await _warm(stage, "a", "b")
+    await stage.ask("older a0", "a")
+
+
+async def _a_full_queued_b_ready(stage: Stage, slots: int) -> None:
+    await _warm(stage, "a", "b")
+    await _full(stage, "a", slots, extra=1)
+    assert stage.model("a").queued_requests == 1
+
+
+async def _a_reconfiguring_b_running(stage: Stage, slots: int) -> None:
+    await _warm(stage, "a", "b")
+    await stage.register("older a0", _a(slots, "/middle"))
+    await stage.ask("older b0", "b")
+    assert stage.model("a").state == "reconfiguring"
+
+
+async def _a_unloading_slowly_b_ready(stage: Stage, slots: int) -> None:
+    await _warm(stage, "a", "b")
+    await stage.unload("older a0", "a")
+    assert stage.model("a").state == "unloading"
+
+
+async def _both_loading_or_running(stage: Stage, slots: int) -> None:
+    await _full(stage, "a", 1)
+    await _full(stage, "b", 1)
+
+
+async def _other_bulk_on_a_and_b(stage: Stage, slots: int) -> None:
+    await _warm(stage, "a", "b")
+    await stage.ask("older a0", "a")
+    await stage.ask("older b0", "b")
+    await stage.unload_many("older a1", ["b", "a"])
+
+
+Situation = Callable[[Stage, int], Awaitable[None]]
+
+SITUATIONS: dict[str, Situation] = {
+    function.__name__.removeprefix("_"): function
+    for function in (
+        _a_unloaded_b_ready,
+        _a_loading_b_ready,
+        _a_running_spare_b_ready,
+        _a_full_queued_b_ready,
+        _a_reconfiguring_b_running,
+        _a_unloading_slowly_b_ready,
+        _both_loading_or_running,
+        _other_bulk_on_a_and_b,
+    )
+}
+
+
+def _cells(operation: str) -> list[object]:
+    """Each situation at 1, 2 and 4 slots; at one slot there are no spare ones."""
+    return [
+        pytest.param(
+            situation,
+            slots,
+            id=f"{situation}-{slots}",
+            marks=pytest.mark.contract(f"two/{situation}/{operation}"),
+        )
+        for situation in SITUATIONS
+        for slots in (1, 2, 4)
+        if slots > 1 or "spare" not in situation
+    ]
+
+
+def _older_ended(stage: Stage, model: str) -> float:
+    """When the last of the work ended that a model had before the operation; all of it well."""
+    ends = [end for name, end in stage.ends().items() if name.startswith(f"older {model}")]
+    assert all(what in {"done", "reconfigured", "unloaded"} for what, _ in ends)
+    return max((at for _, at in ends), default=0)
+
+
+def _gone(situation: str) -> bool:
+    """Whether the older work of the situation leaves model A unloaded."""
+    return "unload" in situation or "bulk" in situation
+
+
+@pytest.mark.parametrize(("situation", "slots"), _cells("request_a"))
+async def test_a_request_to_a(autojump_clock: MockClock, situation: str, slots: int) -> None:
+    async with open_stage(_a(slots), _b(slots)) as stage:
+        await SITUATIONS[situation](stage, slots)
+        began = stage.now
+        await stage.ask("op", "a")
+        await stage.done()
+        older = _older_ended(stage, "a")
+        if _gone(situation):
+            expected = max(began, older) + LOAD_S + RUN_S
+        elif situation in {"a_loading_b_ready", "both_loading_or_running"}:
+            expected = older if slots > 1 else older + RUN_S
+        elif situation == "a_running_spare_b_ready":
+            expected = began + RUN_S
+        elif situation == "a_full_queued_b_ready":
+            expected = began + (2 if slots > 1 else 3) * RUN_S
+        else:
+            expected = older + RUN_S
+        assert stage.ends()["op"] == ("done", expected)
+        path = "/middle" if situation == "a_reconfiguring_b_running" else "/a"
+        assert stage.made_by("op")[0] == path
+        assert stage.model("a").state == "ready"
+        assert stage.model("b").state == ("unloaded" if "bulk" in situation else "ready")
+        stage.assert_quiet()
+
+
+@pytest.mark.parametrize(("situation", "slots"), _cells("request_b"))
+async def test_a_request_to_b(autojump_clock: MockClock, situation: str, slots: int) -> None:
+    async with open_stage(_a(slots), _b(slots)) as stage:
+        await SITUATIONS[situation](stage, slots)
+        began = stage.now
+        await stage.ask("op", "b")
+        await stage.done()
+        _older_ended(stage, "a")
+        expected = began + 2
+        if situation == "both_loading_or_running":
+            expected = began + (3 if slots > 1 else 5)
+        elif situation == "a_reconfiguring_b_running" and slots == 1:
+            expected = began + 4
+        elif "bulk" in situation:
+            expected = began + 2 + 1 + 2
+        assert stage.ends()["op"] == ("done", expected), "whatever A does, B does not wait for it"
+        assert stage.model("b").state == "ready"
+        stage.assert_quiet()
+
+
+@pytest.mark.parametrize(("situation", "slots"), _cells("reconfigure_a"))
+async def test_a_change_of_a(autojump_clock: MockClock, situation: str, slots: int) -> None:
+    async with open_stage(_a(slots), _b(slots)) as stage:
+        await SITUATIONS[situation](stage, slots)
+        began = stage.now
+        await stage.register("op", _a(slots, "/new"))
+        await stage.ask("younger", "a", run_ms=0)
+        await stage.done()
+        older = max(began, _older_ended(stage, "a"))
+        probe = 0 if slots == 1 else LOAD_S + UNLOAD_S
+        retire = 0 if _gone(situation) else UNLOAD_S
+        assert stage.ends()["op"] == ("reconfigured", older + probe + retire + LOAD_S)
+        assert stage.made_by("younger")[0] == "/new"
+        assert (stage.model("a").state, stage.model("a").spec.path) == ("ready", "/new")
+        assert stage.model("b").state == ("unloaded" if "bulk" in situation else "ready")
+        stage.assert_quiet()
+
+
+@pytest.mark.parametrize(("situation", "slots"), _cells("unload_a"))
+async def test_an_unload_of_a(autojump_clock: MockClock, situation: str, slots: int) -> None:
+    async with open_stage(_a(slots), _b(slots)) as stage:
+        await SITUATIONS[situation](stage, slots)
+        began = stage.now
+        await stage.unload("op", "a")
+        await stage.done()
+        older = max(began, _older_ended(stage, "a"))
+        assert stage.ends()["op"] == ("unloaded", older + (0 if _gone(situation) else UNLOAD_S))
+        assert stage.model("a").state == "unloaded"
+        assert stage.model("b").state == ("unloaded" if "bulk" in situation else "ready")
+        stage.assert_quiet()
+
+
+@pytest.mark.parametrize(("situation", "slots"), _cells("unload_a_and_b"))
+async def test_a_bulk_unload_of_both(autojump_clock: MockClock, situation: str, slots: int) -> None:
+    async with open_stage(_a(slots), _b(slots)) as stage:
+        await SITUATIONS[situation](stage, slots)
+        began = stage.now
+        idle_b = situation.endswith("b_ready")
+        await stage.unload_many("op", ["a", "b"])
+        assert stage.model("b").loaded == (not idle_b and situation != "both_loading_or_running"), (
+            "an idle B is freed before anybody waits for A"
+        )
+        await stage.done()
+        older = max(began, _older_ended(stage, "a"), _older_ended(stage, "b"))
+        takes = 0 if _gone(situation) else UNLOAD_S
+        assert stage.ends()["op"] == ("unloaded", older + takes)
+        assert stage.answers["op"] == Unloaded(("a", "b"), ())
+        assert {model.state for model in stage.runtime.snapshot().models} == {"unloaded"}
+        stage.assert_quiet()
