@@ -18,7 +18,7 @@ from paraudio.engines.catalog import families
 from paraudio.engines.isolation import Isolation
 from paraudio.errors import InvalidRequestError, ParaudioError
 from paraudio.lifecycle import Runtime, Use
-from paraudio.server import open_isolations, runtime_settings
+from paraudio.server import open_isolations, resolved, runtime_settings
 from paraudio.spec import ModelSpec, VoicePreset
 
 REQUEST = "command-line"
@@ -38,6 +38,7 @@ def work(ask: Ask, spec: ModelSpec, settings: Settings, *, as_json: bool) -> int
         ParaudioError: It failed, or something is wrong with what was asked.
         Interrupted: A signal ended it.
     """
+    settings = resolved(settings)
     isolations: list[Isolation] = []
     code = 0
     try:

@@ -1,6 +1,6 @@
 """The server as one structure of scopes, and its end in bounded time."""
 
-from paraudio.server._compose import open_isolations, runtime_settings
+from paraudio.server._compose import open_isolations, resolved, runtime_settings
 from paraudio.server._progress import Progress, Report, logged_progress
 from paraudio.server._serve import Ready, run
 from paraudio.server._stored import StoredModels
@@ -12,6 +12,7 @@ __all__ = [
     "StoredModels",
     "logged_progress",
     "open_isolations",
+    "resolved",
     "run",
     "runtime_settings",
 ]

@@ -18,7 +18,7 @@ from paraudio.engines.catalog import families
 from paraudio.errors import ConfigError
 from paraudio.http import create_app
 from paraudio.lifecycle import Runtime
-from paraudio.server._compose import open_isolations, runtime_settings
+from paraudio.server._compose import open_isolations, resolved, runtime_settings
 from paraudio.server._counting import Journal
 from paraudio.server._progress import Progress, logged_progress
 from paraudio.server._report import Report
@@ -60,8 +60,10 @@ def run(
     process then ends at once, after the report, with code 3.
 
     Raises:
-        ConfigError: The address cannot be listened on, or a model cannot be registered.
+        ConfigError: The address cannot be listened on, a model cannot be registered, or the backend
+            cannot be had.
     """
+    settings = resolved(settings)
     report = Report()
     refused: list[ConfigError] = []
     try:
