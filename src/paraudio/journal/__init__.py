@@ -1,5 +1,21 @@
 """The journal: every transition as an event, kept in a ring and a file, replayed by a checker."""
 
 from paraudio.journal._events import Event, Kind, Recorder, no_record
+from paraudio.journal._format import Header, JournalError
+from paraudio.journal._journal import Journal
+from paraudio.journal._read import Trace, read
+from paraudio.journal.checker import Violation, check
 
-__all__ = ["Event", "Kind", "Recorder", "no_record"]
+__all__ = [
+    "Event",
+    "Header",
+    "Journal",
+    "JournalError",
+    "Kind",
+    "Recorder",
+    "Trace",
+    "Violation",
+    "check",
+    "no_record",
+    "read",
+]

@@ -1,0 +1,130 @@
+"""A journal file: a first line that names format, version and process start, then events.
+
+Each line is one JSON object and ends with a line feed; a line without one was torn off.
+"""
+
+import json
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from paraudio.journal._events import Event, Kind
+from paraudio.journal._facts import flaw
+from paraudio.spec import Json
+
+FORMAT: Final = "paraudio-journal"
+VERSION: Final = 1
+
+
+class JournalError(ValueError):
+    """A file that is no journal, or no whole one; ``line`` counts from 1."""
+
+    def __init__(self, line: int, message: str) -> None:
+        super().__init__(f"line {line}: {message}")
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The first line of a journal.
+
+    Attributes:
+        version: The version of the format.
+        started: When the process started recording: wall-clock time, ISO 8601, UTC.
+        at: The same moment in seconds of the server's monotonic clock.
+        pid: The process.
+    """
+
+    version: int
+    started: str
+    at: float
+    pid: int
+
+
+def new_header(at: float) -> Header:
+    """The header of a journal that starts now."""
+    started = datetime.now(UTC).isoformat(timespec="milliseconds")
+    return Header(VERSION, started, at, os.getpid())
+
+
+def encode_header(header: Header) -> bytes:
+    """The first line."""
+    line = {
+        "format": FORMAT,
+        "version": header.version,
+        "started": header.started,
+        "at": header.at,
+        "pid": header.pid,
+    }
+    return json.dumps(line).encode() + b"\n"
+
+
+def encode_event(event: Event) -> bytes:
+    """One line; what JSON cannot say is written as its ``repr``, since recording never fails."""
+    line = {
+        "seq": event.seq,
+        "at": round(event.at, 6),
+        "kind": event.kind.value,
+        "model": event.model,
+        "facts": event.facts,
+    }
+    return json.dumps(line, default=repr, separators=(",", ":")).encode() + b"\n"
+
+
+def decode_header(line: bytes) -> Header:
+    """Read the first line.
+
+    Raises:
+        JournalError: It is not that of a journal of a version that is known here.
+    """
+    found = _object(line, 1)
+    if found.get("format") != FORMAT:
+        raise JournalError(1, f"not a journal: the first line must name the format {FORMAT!r}")
+    if found.get("version") != VERSION:
+        raise JournalError(1, f"version {found.get('version')!r} of the format is not known here")
+    match found:
+        case {"started": str(started), "at": float() | int() as at, "pid": int(pid)}:
+            return Header(VERSION, started, at, pid)
+        case _:
+            raise JournalError(1, "the header lacks 'started', 'at' or 'pid'")
+
+
+def decode_event(line: bytes, number: int) -> Event:
+    """Read the line with the given number.
+
+    Raises:
+        JournalError: It is not an event with all its facts.
+    """
+    found = _object(line, number)
+    match found:
+        case {
+            "seq": int(seq),
+            "at": float() | int() as at,
+            "kind": str(kind),
+            "model": (str() | None) as model,
+            "facts": dict(facts),
+        } if len(found) == 5:
+            pass
+        case _:
+            raise JournalError(
+                number, "an event has exactly seq, at, kind, model and facts, each of its type"
+            )
+    try:
+        event = Event(seq, at, Kind(kind), model, facts)
+    except ValueError as error:
+        raise JournalError(number, f"unknown kind {kind!r}") from error
+    if (wrong := flaw(event)) is not None:
+        raise JournalError(number, wrong)
+    return event
+
+
+def _object(line: bytes, number: int) -> dict[str, Json]:
+    """Read a line that must be one JSON object."""
+    try:
+        found = json.loads(line)
+    except ValueError as error:
+        raise JournalError(number, f"not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise JournalError(number, "not a JSON object")
+    return found

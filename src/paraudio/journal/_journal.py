@@ -1,0 +1,144 @@
+"""The journal of a process: numbers every transition, keeps the latest, and writes a file."""
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from itertools import islice
+from types import TracebackType
+from typing import Final, Self
+
+import trio
+
+from paraudio.journal._events import Event, Kind
+from paraudio.journal._format import new_header
+from paraudio.journal._writer import Writer
+from paraudio.spec import Json
+
+RING: Final = 10_000
+"""Events that are kept in memory."""
+PAUSE_S: Final = 0.1
+"""Between two writes of the file: few large ones cost less than many small ones."""
+
+
+class Journal:
+    """A recorder with a memory and, if it is given a path, a file.
+
+    It records from the beginning. As a context manager it owns its file: entering opens it and
+    starts the task that writes it, leaving writes whatever was recorded by then and closes it. So
+    whoever records belongs inside of the block.
+
+    Recording never blocks and never fails. A disk that is full or gone costs events of the file
+    only: that is logged once, and `lost` counts them.
+
+    Args:
+        path: The file, JSON lines; None for none. See `Writer` for one that exists.
+        ring: Events that are kept in memory.
+        clock: Seconds that never run backwards; None takes the clock of the running loop, or
+            ``time.monotonic`` where none runs.
+
+    Attributes:
+        revision: The number of the latest event; 0 before the first.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        ring: int = RING,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        self.revision = 0
+        self._ring: deque[Event] = deque(maxlen=ring)
+        self._clock = clock
+        self._writer = None if path is None else Writer(os.fspath(path))
+        self._changed: trio.Event | None = None
+        self._owned = AsyncExitStack()
+        self._nursery: trio.Nursery | None = None
+
+    def __call__(self, kind: Kind, model: str | None = None, /, **facts: Json) -> None:
+        """Record one transition."""
+        self.revision += 1
+        event = Event(self.revision, self._now(), kind, model, facts)
+        self._ring.append(event)
+        if self._writer is not None:
+            self._writer.put(event)
+        # A thread may record too, when a process ends in haste; it cannot wake tasks.
+        if self._changed is not None and trio.lowlevel.in_trio_run():
+            self._changed.set()
+            self._changed = None
+
+    @property
+    def lost(self) -> int:
+        """Events that could not be written to the file; 0 without one."""
+        return 0 if self._writer is None else self._writer.lost
+
+    def since(self, revision: int) -> list[Event]:
+        """The events after a revision, oldest first, as far as memory still has them."""
+        kept = len(self._ring)
+        first = self.revision - kept + 1
+        return list(islice(self._ring, max(0, revision + 1 - first), kept))
+
+    async def wait_change(self, revision: int) -> None:
+        """Wait for an event after this revision; always a checkpoint.
+
+        Cancelled: nothing has happened.
+        """
+        await trio.lowlevel.checkpoint()
+        while self.revision <= revision:
+            if self._changed is None:
+                self._changed = trio.Event()
+            await self._changed.wait()
+
+    def flush(self) -> None:
+        """Bring what was recorded to the file now, blocking; for a process that ends in haste."""
+        if self._writer is not None:
+            self._writer.flush()
+
+    async def __aenter__(self) -> Self:
+        """Open the file.
+
+        Raises:
+            ConfigError: It cannot be written.
+        """
+        if self._writer is not None:
+            await trio.to_thread.run_sync(self._writer.open, new_header(self._now()))
+            self._nursery = await self._owned.enter_async_context(trio.open_nursery())
+            self._nursery.start_soon(self._write, self._writer)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        """Write what is left and close the file. Cancelled: does so all the same."""
+        if self._nursery is not None:
+            self._nursery.cancel_scope.cancel("the journal ends")
+        try:
+            return await self._owned.__aexit__(kind, error, traceback)
+        finally:
+            if self._writer is not None:
+                self._writer.finish()
+
+    async def _write(self, writer: Writer) -> None:
+        """Write batches, as events come, until cancelled.
+
+        The thread is abandoned then: it has the writer's lock, which the last write waits for.
+        """
+        written = 0
+        while True:
+            await self.wait_change(written)
+            written = self.revision
+            await trio.to_thread.run_sync(writer.write, abandon_on_cancel=True)
+            await trio.sleep(PAUSE_S)
+
+    def _now(self) -> float:
+        if self._clock is None:
+            try:
+                self._clock = trio.lowlevel.current_clock().current_time
+            except RuntimeError:
+                self._clock = time.monotonic
+        return self._clock()
