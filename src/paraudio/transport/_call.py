@@ -113,10 +113,11 @@ class AppCall:
 
     def leave(self, message: Message | None = None) -> None:
         """The client is gone: cancel the application, unless its answer is already on the way."""
-        self._inbox.leave(message or {"type": f"{self.scope.get('type', 'http')}.disconnect"})
         if not self.over and not self.client_left:
             self.client_left = True
+            # Before the inbox wakes it: who waits in `receive` is cancelled there.
             self._cancel.cancel("the client left")
+        self._inbox.leave(message or {"type": f"{self.scope.get('type', 'http')}.disconnect"})
 
     # The application's side.
 

@@ -258,6 +258,8 @@ def _refusal(request: h11.Request) -> int:
     """The status that refuses a request which names nothing that can be served; else 0."""
     if request.method == b"CONNECT":
         return 405
+    if not request.http_version.startswith(b"1."):
+        return 400
     target = request.target
     if target.startswith((b"/", b"http://", b"https://")):
         return 0

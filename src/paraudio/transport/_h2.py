@@ -7,6 +7,8 @@ that stall are cut one by one; draining says GOAWAY and lets what runs run. Prio
 (RFC 9113 deprecates them), and so are CONNECT and websockets, which clients speak over HTTP/1.1.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -17,7 +19,7 @@ from h2.errors import ErrorCodes
 from h2.exceptions import ProtocolError
 from h2.settings import SettingCodes, Settings
 from hypercorn.events import Closed, Event, RawData, Updated
-from hypercorn.protocol.events import Body, Data, EndBody, EndData, Request, StreamClosed
+from hypercorn.protocol.events import Body, EndBody, Request, StreamClosed
 from hypercorn.protocol.events import Event as StreamEvent
 from hypercorn.protocol.h2 import H2Protocol, StreamBuffer
 from hypercorn.protocol.http_stream import HTTPStream
@@ -130,23 +132,39 @@ class H2(H2Protocol):
 
     async def stream_send(self, event: StreamEvent) -> None:
         """Send what a stream has for the client."""
-        stream_id = event.stream_id
-        upload = self._uploads.get(stream_id)
-        if isinstance(event, (Body, Data, EndBody, EndData)) and upload is not None:
-            upload.blocked_since = trio.current_time()
-            try:
+        if isinstance(event, (Body, EndBody)):
+            with self._blocked(event.stream_id):
                 await super().stream_send(event)
-            finally:
-                upload.blocked_since = None
         elif isinstance(event, StreamClosed):
-            buffer = self.stream_buffers.get(stream_id)
-            if buffer is not None and not buffer.complete:
-                await self._abandon(stream_id, ErrorCodes.INTERNAL_ERROR)
-            else:
-                await self._close_stream(stream_id)
-            await self.send(Updated(idle=not self.streams))
+            await self._part(event.stream_id)
         else:
             await super().stream_send(event)
+
+    @contextmanager
+    def _blocked(self, stream_id: int) -> Iterator[None]:
+        """Within the block the answer waits for the client to take something."""
+        upload = self._uploads.get(stream_id)
+        if upload is None:
+            yield
+            return
+        upload.blocked_since = trio.current_time()
+        try:
+            yield
+        finally:
+            upload.blocked_since = None
+
+    async def _part(self, stream_id: int) -> None:
+        """The application has ended: so does the stream, with a reset if the answer broke off."""
+        buffer = self.stream_buffers.get(stream_id)
+        if buffer is None or buffer.complete:
+            await self._close_stream(stream_id)
+            await self.send(Updated(idle=not self.streams))
+            return
+        if buffer.buffer:
+            # What was sent may say what went wrong.
+            with self._blocked(stream_id):
+                await buffer.drain()
+        await self._abandon(stream_id, ErrorCodes.INTERNAL_ERROR)
 
     async def _handle_events(self, events: list[h2.events.Event]) -> None:
         for event in events:

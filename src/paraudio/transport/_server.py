@@ -102,9 +102,11 @@ class Server:
             guards.start_soon(self._sweeper.run)
             guards.start_soon(self._reset_when_cancelled)
             async with trio.open_nursery() as connections:
-                with self._accepting:
-                    await self._accept_all(connections, task_status)
-                self._close_listeners()
+                try:
+                    with self._accepting:
+                        await self._accept_all(connections, task_status)
+                finally:
+                    self._close_listeners()
             guards.cancel_scope.cancel("no connection is left")
 
     def drain(self) -> None:
