@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from paraudio.engines.isolation import Isolation
-from paraudio.journal import Kind
-from paraudio.server._counting import Journal
+from paraudio.journal import Journal, Kind
 
 log = logging.getLogger(__name__)
 

@@ -17,9 +17,9 @@ from paraudio.config import Settings
 from paraudio.engines.catalog import families
 from paraudio.errors import ConfigError
 from paraudio.http import create_app
+from paraudio.journal import Journal
 from paraudio.lifecycle import Runtime
 from paraudio.server._compose import open_isolations, resolved, runtime_settings
-from paraudio.server._counting import Journal
 from paraudio.server._progress import Progress, logged_progress
 from paraudio.server._report import Report
 from paraudio.server._stopping import (
