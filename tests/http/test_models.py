@@ -205,7 +205,7 @@ async def test_too_many_slots_keep_the_old_pool(
         ({"id": 5}, 400, "id"),
         ({"id": "voice", "force": True}, 400, "force"),
         ({"id": "voice", "busy_timeout_ms": -1}, 400, "busy_timeout_ms"),
-        ({"id": "nobody"}, 404, "model"),
+        ({"id": "nobody"}, 404, "id"),
     ],
 )
 async def test_an_unload_that_is_wrong_names_the_field(

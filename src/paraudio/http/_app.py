@@ -1,5 +1,6 @@
 """The application: quart with our connection, our errors, and a table of routes."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
@@ -15,6 +16,7 @@ from werkzeug.wrappers import Response as WerkzeugResponse
 
 from paraudio.config import Settings
 from paraudio.engines import Family
+from paraudio.errors import ShuttingDownError
 from paraudio.http import _batch, _health, _models, _speech, _tasks, _transcriptions, _voice_list
 from paraudio.http._core import Core, Route
 from paraudio.http._errors import answer_to, split_cancelled
@@ -24,6 +26,8 @@ from paraudio.http._respond import empty_answer, error_answer
 from paraudio.journal import Recorder, no_record
 from paraudio.lifecycle import Runtime
 from paraudio.transport import HttpConnection, PullRequest, WebsocketConnection
+
+log = logging.getLogger(__name__)
 
 ROUTES: Final[tuple[Route, ...]] = (
     *_health.ROUTES,
@@ -69,8 +73,13 @@ class Connection(HttpConnection):
     async def serve(self, request: TrioRequest, send: ASGISendCallable) -> None:
         """Answer a request; what it holds is released when the answer is sent, or cut off."""
         app, ours = cast("Api", self.app), cast("ApiRequest", request)
-        async with Exchange(app.core, request) as ours.exchange:
-            await super().serve(request, send)
+        exchange = ours.exchange = Exchange(app.core, request)
+        try:
+            async with exchange:
+                await super().serve(request, send)
+        except ShuttingDownError as error:
+            # A stream that had begun; the transport breaks off what is not complete.
+            log.info("request %s was cut off: %s", exchange.id, error.message)
 
 
 class NoSessions(SecureCookieSessionInterface):

@@ -123,7 +123,9 @@ async def open_batch(
         except StopAsyncIteration:
             raise no_result() from None
         except InvalidRequestError as error:
-            raise named(error, asks[0]) from error.__cause__
+            # A native batch does not say whose job it refuses; only a name that all share is right.
+            same = all(ask.names == asks[0].names for ask in asks)
+            raise (named(error, asks[0]) if same else error) from error.__cause__
         framed = frames(use.spec, jobs)
         exchange.hold(stack.pop_all())
         body = WrittenBody(partial(pump, first, results, framed, exchange.id))

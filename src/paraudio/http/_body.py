@@ -74,12 +74,14 @@ async def read_form(exchange: Exchange) -> Form:
     parser = FormParser(boundary_of(request.headers.get("Content-Type", "")))
     try:
         waiting = bytearray()
+        small = True
         async for piece in pieces(request):
             waiting += piece
             if len(waiting) >= PIECE_BYTES:
                 await workers.run(parser.feed, bytes(waiting))
                 waiting.clear()
-        if len(waiting) <= INLINE_BYTES:
+                small = False
+        if small and len(waiting) <= INLINE_BYTES:
             parser.feed(bytes(waiting))
         else:
             await workers.run(parser.feed, bytes(waiting))

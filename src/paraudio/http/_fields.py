@@ -219,7 +219,7 @@ def loads(data: bytes, param: str | None = None) -> object:
         value: object = json.loads(
             data.decode("utf-8-sig"), object_pairs_hook=_unique, parse_constant=_no_constant
         )
-        if b"\\ud" in data.lower():
+        if b"\\ud" in data or b"\\uD" in data:
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         raise InvalidRequestError(

@@ -6,6 +6,7 @@ from quart.wrappers import Response
 
 from paraudio.config import parse_model
 from paraudio.engines import Option
+from paraudio.errors import ModelNotFoundError
 from paraudio.http._ask import bound_field
 from paraudio.http._body import read_json
 from paraudio.http._core import Core, Gate, Route
@@ -43,8 +44,12 @@ async def unload_model(exchange: Exchange) -> Response:
     """Unload a model; it stays registered."""
     fields = await read_json(exchange)
     fields.only(("id", "busy_timeout_ms"))
-    model_id = fields.filled("id", "the ID of a model")
-    await exchange.core.runtime.unload(model_id, bound_ms=bound_field(fields), request=exchange.id)
+    model_id, bound_ms = fields.filled("id", "the ID of a model"), bound_field(fields)
+    try:
+        await exchange.core.runtime.unload(model_id, bound_ms=bound_ms, request=exchange.id)
+    except ModelNotFoundError as error:
+        error.param = "id"
+        raise
     return json_answer({"id": model_id, "loaded": False})
 
 
@@ -81,7 +86,7 @@ def model_json(model: ModelSnapshot, created: int) -> dict[str, Json]:
         "generation": model.generation,
         "config": model.config,
     }
-    return {**model.facts, **own}
+    return own | {name: fact for name, fact in model.facts.items() if name not in own}
 
 
 def params_json(core: Core, model: ModelSnapshot) -> dict[str, Json]:

@@ -12,9 +12,12 @@ from paraudio.http._errors import Answer
 JSON_TYPE: Final = "application/json"
 
 
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
 def dumps(value: object) -> str:
     """JSON on one line, as it is sent everywhere."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return _ENCODER.encode(value)
 
 
 def json_answer(
