@@ -2,7 +2,9 @@
 
 import hashlib
 import os
+import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -63,33 +65,33 @@ async def test_two_processes_share_one_download(
 ) -> None:
     program = tmp_path / "program.py"
     program.write_text(
-        "import pathlib, sys, trio\n"
+        "import os, pathlib, sys, trio\n"
         "from paraudio.store import Store\n"
         "from tests.store.fake import build\n"
         "sys.executable, home, links = sys.argv[1:]\n"
         "catalogue = build(pathlib.Path(links)).catalogue\n"
-        "print('ready', flush=True)\n"
+        "os.write(1, b'ready')\n"
         "sys.stdin.read()\n"
         "trio.run(Store(pathlib.Path(home), catalogue=catalogue).fetch, 'fake')\n"
     )
     root = str(Path(__file__).parents[2])
     arguments = [str(python.script), str(store.home), str(tmp_path / "unused")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([root, *sys.path])}
-    gates = []
+    start = partial(
+        trio.run_process,
+        [REAL_PYTHON, str(program), *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([root, *sys.path])},
+    )
     async with trio.open_nursery() as nursery:
-        for _ in range(2):
-            other = await trio.lowlevel.open_process(
-                [REAL_PYTHON, str(program), *arguments], stdin=-1, stdout=-1, env=environment
-            )
-            nursery.start_soon(other.wait)
-            assert other.stdin is not None
+        others: list[trio.Process] = [await nursery.start(start) for _ in range(2)]
+        for other in others:
             assert other.stdout is not None
-            assert await other.stdout.receive_some() == b"ready\n"
-            gates.append(other)
-        for other in gates:
+            assert await other.stdout.receive_some() == b"ready"
+        for other in others:
             assert other.stdin is not None
             await other.stdin.aclose()
-    assert [other.returncode for other in gates] == [0, 0]
+    assert [other.returncode for other in others] == [0, 0]
     assert store.path("fake") is not None
     assert len(python.pids) == 1
 
