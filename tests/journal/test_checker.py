@@ -1,0 +1,483 @@
+"""The checker: histories as they should be, and for each rule some that break that rule alone."""
+
+import pytest
+from tests.journal.story import Story, ready
+
+from paraudio.journal import Event, Kind, Violation, check
+from paraudio.journal.checker._check import _rules
+
+
+def a_whole_life() -> Story:
+    """Everything that can rightly happen, from the start of a server to its end."""
+    return (
+        ready()
+        # Two requests run side by side; a manager waits for both, and a third request for it.
+        .held(2, 0, request="r2")
+        .bound("r2", 2)
+        .held(3, 1, request="r3")
+        .bound("r3", 3)
+        .runs("r2", 2, 0)
+        .runs("r3", 3, 1)
+        .queued(4, manager=True, bound_ms=60_000)
+        .queued(5, bound_ms=60_000, request="r5")
+        .later(1.0)
+        .ran("r2", 2)
+        .released(2, 0)
+        .ran("r3", 3, "stopped")
+        .released(3, 1)
+        .granted(4, 0, 1)
+        # The manager replaces the configuration: another number of slots.
+        .state("ready", "reconfiguring")
+        .retired(4, 1, "reconfigure")
+        .destroyed(1)
+        .resized(4, 1)
+        .committed(4, 1, 2)
+        .loaded(4, 2, sessions=1, config=2)
+        .state("reconfiguring", "ready")
+        .released(4, 0, 1)
+        .granted(5, 0)
+        .bound("r5", 5, 2)
+        .runs("r5", 5, 0, 2)
+        # Its client goes; the backend ignores the stop for a while.
+        .gone("r5")
+        .later(20)
+        .stuck(5, 0)
+        .ran("r5", 5, "stuck")
+        .queued(6, manager=True, bound_ms=1000)
+        .later(1.0)
+        .left(6, "timeout")
+        .freed(5, 0)
+        .released(5, 0)
+        # An unload; then a request loads, fails, and the next one retries.
+        .held(7, 0, manager=True)
+        .retired(7, 2)
+        .state("ready", "unloading")
+        .destroyed(2)
+        .state("unloading", "unloaded")
+        .released(7, 0)
+        .held(8, 0, request="r8")
+        .bound("r8", 8, 2)
+        .loading(8, 3, config=2)
+        .gone("r8")
+        .later(5)
+        .failed(8, 3)
+        .released(8, 0)
+        .tell(Kind.REFUSED, why="queue_full")
+        # The end.
+        .held(9, 0, request="r9")
+        .bound("r9", 9, 2)
+        .loaded(9, 4, sessions=1, config=2)
+        .queued(10, manager=True)
+        .queued(11)
+        .phase("draining")
+        .left(10, "shutting_down")
+        .left(11, "shutting_down")
+        .tell(Kind.REFUSED, why="shutting_down")
+        .phase("stopping")
+        .released(9, 0)
+        .retired(None, 4, "shutdown")
+        .destroyed(4)
+        .phase("stopped")
+    )
+
+
+def test_a_whole_life_breaks_no_rule() -> None:
+    assert check(a_whole_life().events, max_loaded_models=1) == []
+
+
+@pytest.mark.parametrize("length", [1, 7, 20, 40, 60])
+def test_a_journal_that_ends_in_the_middle_breaks_no_rule(length: int) -> None:
+    assert check(a_whole_life().events[:length]) == []
+
+
+def test_an_empty_journal_breaks_no_rule() -> None:
+    assert check([]) == []
+
+
+def test_the_lines_of_several_models_do_not_mix() -> None:
+    story = (
+        Story()
+        .queued(1, model="a")
+        .granted(1, 0, model="a")
+        .queued(1, model="b", manager=True)
+        .granted(1, 0, 1, model="b")
+        .queued(2, model="b")
+        .released(1, 0, model="a")
+    )
+    assert check(story.events) == []
+
+
+def test_a_ticket_may_leave_late_by_the_tolerance() -> None:
+    story = Story().held(1, 0).queued(2, bound_ms=1000).later(1.2).left(2, "timeout")
+    assert check(story.events) == []
+    assert [each.rule for each in check(story.events, tolerance_s=0.1)] == ["wait"]
+
+
+BROKEN: dict[str, tuple[str, Story]] = {
+    "a number is missing": ("sequence", Story().phase("running").skip().phase("stopping")),
+    "a number comes twice": ("sequence", Story().phase("running").skip(-1).phase("stopping")),
+    "the beginning is missing": ("sequence", Story().skip(4).phase("running")),
+    "time runs backwards": ("sequence", Story().held(1, 0).later(-1).released(1, 0)),
+    "a fact is missing": ("facts", Story().tell(Kind.LEFT, ticket=1)),
+    "a fact has the wrong type": ("facts", Story().tell(Kind.LEFT, ticket="1", why="timeout")),
+    "a flag is taken for a number": ("facts", Story().tell(Kind.LEFT, ticket=True, why="timeout")),
+    "a list has a wrong item": ("facts", Story().tell(Kind.GRANTED, ticket=1, slots=["0"])),
+    "a model is not named": ("facts", Story().tell(Kind.LEFT, None, ticket=1, why="timeout")),
+    # Admission
+    "granted, never queued": ("queued", Story().granted(1, 0)),
+    "left, never queued": ("queued", Story().left(1)),
+    "released, never queued": ("queued", Story().released(1, 0)),
+    "resized by nobody": ("queued", Story().resized(3, 2)),
+    "queued out of order": ("queued", Story().held(2, 0)),
+    "queued twice": ("queued", Story().held(1, 0).released(1, 0).held(1, 0)),
+    "granted twice": ("lease", Story().held(1, 0).granted(1, 0)),
+    "granted after it left": (
+        "lease",
+        Story().held(1, 0).queued(2).left(2).granted(2, 1),
+    ),
+    "left with a lease": ("lease", Story().held(1, 0).left(1)),
+    "released twice": ("lease", Story().held(1, 0).released(1, 0).released(1, 0)),
+    "released before the grant": ("lease", Story().held(1, 0).queued(2).released(2, 1)),
+    "released other slots": ("lease", Story().held(1, 0).released(1, 1)),
+    "resized by a request": ("lease", Story().held(1, 0).resized(1, 3)),
+    "stuck without a lease": ("lease", Story().held(1, 0).released(1, 0).stuck(1, 0)),
+    "released while stuck": ("stuck", Story().held(1, 0).stuck(1, 0).released(1, 0)),
+    "stuck twice": ("stuck", Story().held(1, 0).stuck(1, 0).stuck(1, 0)),
+    "freed and not stuck": ("stuck", Story().held(1, 0).freed(1, 0)),
+    "passed an older request": (
+        "fifo",
+        Story().registered(1).held(1, 0).queued(2).queued(3).released(1, 0).granted(3, 0),
+    ),
+    "passed a queued manager": (
+        "barrier",
+        Story().registered(2).held(1, 0).queued(2, manager=True).queued(3).granted(3, 1),
+    ),
+    "a manager passed a manager": (
+        "barrier",
+        Story()
+        .registered(1)
+        .held(1, 0)
+        .queued(2, manager=True)
+        .queued(3, manager=True)
+        .released(1, 0)
+        .granted(3, 0),
+    ),
+    "a manager beside a request": (
+        "exclusive slots",
+        Story().registered(2).held(1, 0).queued(2, manager=True).granted(2, 0, 1),
+    ),
+    "a request beside a manager": (
+        "exclusive slots",
+        Story().held(1, 0, 1, manager=True).queued(2).granted(2, 0),
+    ),
+    "a slot with two owners": ("slots", Story().registered(2).held(1, 0).held(2, 0)),
+    "a slot out of range": ("slots", Story().registered(2).held(1, 2)),
+    "a slot that resizing took away": (
+        "slots",
+        Story()
+        .registered(3)
+        .held(1, 0, 1, 2, manager=True)
+        .resized(1, 2)
+        .released(1, 0, 1, 2)
+        .held(2, 2),
+    ),
+    "a request with two slots": ("slots", Story().registered(2).held(1, 0, 1)),
+    "a manager without all slots": ("slots", Story().registered(3).held(1, 0, 1, manager=True)),
+    "a free slot and a waiting head": (
+        "stranded",
+        Story().registered(2).held(1, 0).queued(2).queued(3).left(3),
+    ),
+    "a head left and stranded its follower": (
+        "stranded",
+        Story().registered(2).held(1, 0).queued(2, manager=True).queued(3).left(2).released(1, 0),
+    ),
+    "a free model and a waiting manager": (
+        "stranded",
+        Story().held(1, 0).queued(2, manager=True).released(1, 0).queued(3),
+    ),
+    "waited beyond its bound": (
+        "wait",
+        Story()
+        .registered(1)
+        .held(1, 0)
+        .queued(2, bound_ms=1000)
+        .later(1.5)
+        .released(1, 0)
+        .granted(2, 0),
+    ),
+    "waits for ever": (
+        "wait",
+        Story().registered(1).held(1, 0).queued(2, bound_ms=1000).later(9).released(1, 0),
+    ),
+    "timed out too early": (
+        "wait",
+        Story().registered(1).held(1, 0).queued(2, bound_ms=1000).later(0.9).left(2, "timeout"),
+    ),
+    # Lifecycle
+    "loaded under no lease": (
+        "leased",
+        ready()
+        .held(2, 0)
+        .released(2, 0)
+        .held(3, 0, 1, manager=True)
+        .retired(3, 1)
+        .destroyed(1)
+        .released(3, 0, 1)
+        .loading(2, 2),
+    ),
+    "loaded under an unknown ticket": ("leased", Story().registered(2).loading(7, 1)),
+    "retired under no lease": ("leased", ready().retired(None, 1, "idle")),
+    "committed by a request": ("leased", ready().held(2, 0).committed(2, 2, 2)),
+    "two loads at a time": (
+        "load",
+        Story().registered(2).held(1, 0).held(2, 1).loading(1, 1).loading(2, 2),
+    ),
+    "a load over a pool": ("load", ready().held(2, 0).loading(2, 2)),
+    "a generation twice": (
+        "load",
+        Story().registered(2).held(1, 0).loading(1, 1).failed(1, 1).loading(1, 1),
+    ),
+    "a load that failed twice": (
+        "load",
+        Story().registered(2).held(1, 0).loading(1, 1).failed(1, 1).failed(1, 1),
+    ),
+    "published in part": ("published", Story().registered(2).held(1, 0).loaded(1, 1, sessions=1)),
+    "published for the slots before": (
+        "published",
+        Story().registered(2).held(1, 0, 1, manager=True).resized(1, 3).loaded(1, 1, sessions=2),
+    ),
+    "published, never loaded": ("published", Story().registered(2).held(1, 0).published(1, 1)),
+    "published twice": ("published", Story().registered(2).held(1, 0).loaded(1, 1).published(1, 1)),
+    "published another configuration": (
+        "published",
+        Story().registered(2).held(1, 0).loading(1, 1).published(1, 1, config=2),
+    ),
+    "destroyed, never retired": ("retired", ready().destroyed(1)),
+    "destroyed twice": (
+        "retired",
+        ready().held(2, 0, 1, manager=True).retired(2, 1).destroyed(1).destroyed(1),
+    ),
+    "retired twice": (
+        "retired",
+        ready().held(2, 0, 1, manager=True).retired(2, 1).retired(2, 1),
+    ),
+    "retired what was never loaded": ("retired", ready().held(2, 0, 1, manager=True).retired(2, 9)),
+    "retired under a run": (
+        "retired",
+        ready().held(2, 0, request="r").bound("r", 2).runs("r", 2).retired(2, 1),
+    ),
+    "registered twice": ("configuration", ready().registered(2)),
+    "committed before the registration": (
+        "configuration",
+        Story().held(1, 0, 1, manager=True).committed(1, 2, 1),
+    ),
+    "a configuration left out": (
+        "configuration",
+        ready().held(2, 0, 1, manager=True).committed(2, 2, 3),
+    ),
+    "committed slots that the queue does not get": (
+        "configuration",
+        ready().held(2, 0, 1, manager=True).resized(2, 3).committed(2, 4, 2),
+    ),
+    "loaded an old configuration": (
+        "configuration",
+        Story().registered(2).held(1, 0, 1, manager=True).committed(1, 2, 2).loading(1, 1, 1),
+    ),
+    "a state from nowhere": ("state", Story().state("ready", "unloading")),
+    "a state that was left before": ("state", ready().state("unloaded", "loading")),
+    # Requests
+    "bound to another configuration": ("binding", ready().held(2, 0).bound("r", 2, config=2)),
+    "bound after the release": ("binding", ready().held(2, 0).released(2, 0).bound("r", 2)),
+    "bound to no ticket": ("binding", ready().bound("r", 9)),
+    "ran without a lease": (
+        "run",
+        ready().held(2, 0).bound("r", 2).released(2, 0).runs("r", 2),
+    ),
+    "ran in a slot of another": ("run", ready().held(2, 0).bound("r", 2).runs("r", 2, slot=1)),
+    "ran without being bound": ("run", ready().held(2, 0).runs("r", 2)),
+    "ran under the ticket of another": ("run", ready().held(2, 0).bound("r", 2).runs("q", 2)),
+    "ran twice at a time": ("run", ready().held(2, 0).bound("r", 2).runs("r", 2).runs("r", 2)),
+    "ended a run of another": (
+        "run",
+        ready().held(2, 0).bound("r", 2).runs("r", 2).ran("q", 2),
+    ),
+    "ended a run that never began": ("run", ready().held(2, 0).bound("r", 2).ran("r", 2)),
+    "ran before the publication": (
+        "run",
+        Story().registered(2).held(1, 0).bound("r", 1).loading(1, 1).runs("r", 1),
+    ),
+    "ran on a retired generation": (
+        "run",
+        ready().held(2, 0).bound("r", 2).retired(2, 1, "broken").runs("r", 2),
+    ),
+    "ran on what was never loaded": (
+        "run",
+        ready().held(2, 0).bound("r", 2).runs("r", 2, generation=5),
+    ),
+    "ran on another configuration": (
+        "run",
+        Story()
+        .registered(2)
+        .held(1, 0, 1, manager=True)
+        .committed(1, 2, 2)
+        .loaded(1, 1, config=2)
+        .bound("r", 1)
+        .runs("r", 1),
+    ),
+    "a client is gone and its ticket waits": (
+        "disconnect",
+        Story().registered(1).held(1, 0).queued(2, request="r").gone("r").later(0.4).left(2),
+    ),
+    "a client is gone and its slot is held for somebody's load": (
+        "disconnect",
+        Story()
+        .registered(2)
+        .held(1, 0)
+        .loading(1, 1)
+        .held(2, 1, request="r")
+        .gone("r")
+        .later(0.4)
+        .released(2, 1),
+    ),
+    "a client is gone at the end": (
+        "disconnect",
+        Story().registered(1).held(1, 0).queued(2, request="r").gone("r").later(9).released(1, 0),
+    ),
+    # The server
+    "an unknown phase": ("phase", Story().phase("running").phase("dreaming")),
+    "a first phase that is not the first": ("phase", Story().phase("draining")),
+    "a phase back": ("phase", Story().phase("running").phase("stopping").phase("draining")),
+    "a phase twice": ("phase", Story().phase("running").phase("draining").phase("draining")),
+    "granted while stopping": ("phase", Story().phase("running").phase("stopping").held(1, 0)),
+    "a ticket waits at the end": (
+        "balance",
+        Story()
+        .phase("running")
+        .registered(1)
+        .held(1, 0)
+        .queued(2)
+        .phase("stopping")
+        .cut()
+        .phase("stopped"),
+    ),
+    "a lease is held at the end": (
+        "balance",
+        Story().phase("running").held(1, 0).phase("stopped"),
+    ),
+    "a pool is left at the end": ("balance", ready().phase("stopped")),
+    "a run is left at the end": (
+        "balance",
+        ready().held(2, 0).bound("r", 2).runs("r", 2).released(2, 0).phase("stopped"),
+    ),
+}
+
+
+@pytest.mark.contract("beyond/g09_journal_verifiable")
+@pytest.mark.parametrize("what", BROKEN)
+def test_each_rule_finds_what_breaks_it(what: str) -> None:
+    rules, story = BROKEN[what]
+    assert {each.rule for each in check(story.events)} == set(rules.split())
+
+
+def test_every_rule_is_broken_by_some_journal() -> None:
+    broken = {rule for rules, _ in BROKEN.values() for rule in rules.split()}
+    assert broken | {"residency"} == {rule.name for rule in _rules(0, 0.0)} | {"facts"}
+
+
+def test_more_models_than_the_limit_are_noticed() -> None:
+    story = ready()
+    for model in ("a", "b"):
+        story.registered(2, model=model).queued(1, model=model).granted(1, 0, model=model)
+        story.loading(1, 1, model=model).published(1, 1, model=model)
+    assert check(story.events) == []
+    assert check(story.events, max_loaded_models=3) == []
+    violations = check(story.events, max_loaded_models=2)
+    assert [each.rule for each in violations] == ["residency"]
+    assert "'b' was published beside 2 loaded models" in violations[0].message
+
+
+def test_a_violation_names_the_events_that_show_it() -> None:
+    story = Story().registered(2).held(1, 0).queued(2, manager=True).queued(3).granted(3, 1)
+    [violation] = check(story.events)
+    assert violation == Violation(
+        rule="barrier",
+        message="ticket 3 of 'm' has passed manager 2 of 'm'",
+        seqs=(4, 5, 6),
+    )
+    assert str(violation) == (
+        "barrier: ticket 3 of 'm' has passed manager 2 of 'm' (events 4, 5, 6)"
+    )
+    [lonely] = check([Event(1, 0.0, Kind.GRANTED, "m", {"ticket": 1, "slots": [0]})])
+    assert str(lonely) == "queued: ticket 1 of 'm' was never queued (event 1)"
+
+
+def excused(excuse: str) -> Story:
+    """A client goes while its ticket is held, and something keeps the lease."""
+    story = ready()
+    match excuse:
+        case "a run":
+            story.held(2, 0, request="r").bound("r", 2).runs("r", 2).gone("r")
+        case "a run that has ended":
+            story.held(2, 0, request="r").bound("r", 2).runs("r", 2).ran("r", 2).gone("r")
+        case "its own load":
+            story.held(2, 0, 1, manager=True).retired(2, 1).destroyed(1).released(2, 0, 1)
+            story.held(3, 0, request="r").loading(3, 2).gone("r")
+        case "its own teardown":
+            story.held(2, 0, request="r").retired(2, 1, "broken").gone("r")
+        case "a stuck slot":
+            story.held(2, 0, request="r").stuck(2, 0).gone("r")
+        case "its work as a manager":
+            story.held(2, 0, 1, manager=True, request="r").gone("r")
+        case "nothing, since it was released":
+            story.held(2, 0, request="r").gone("r").later(0.3).released(2, 0)
+        case _:
+            story.held(2, 0, request="r").gone("r")
+    return story.later(100).tell(Kind.REFUSED, why="server_busy")
+
+
+@pytest.mark.parametrize(
+    "excuse",
+    [
+        "a run",
+        "a run that has ended",
+        "its own load",
+        "its own teardown",
+        "a stuck slot",
+        "its work as a manager",
+        "nothing, since it was released",
+    ],
+)
+def test_a_lease_whose_client_is_gone_may_be_kept_by(excuse: str) -> None:
+    assert check(excused(excuse).events) == []
+
+
+def test_a_lease_whose_client_is_gone_needs_an_excuse() -> None:
+    assert [each.rule for each in check(excused("").events)] == ["disconnect"]
+
+
+def test_what_shutdown_cut_need_not_balance() -> None:
+    story = ready().held(2, 0).phase("stopping").cut().phase("stopped")
+    assert check(story.events) == []
+
+
+def test_a_journal_without_its_end_need_not_balance() -> None:
+    assert check(ready().held(2, 0).queued(3, manager=True).phase("stopping").events) == []
+
+
+def test_further_facts_are_allowed() -> None:
+    story = Story().tell(Kind.REFUSED, why="server_busy", model_age=3)
+    assert check(story.events) == []
+
+
+def test_after_a_violation_the_rest_is_judged_on_its_own() -> None:
+    story = (
+        Story()
+        .registered(2)
+        .tell(Kind.GRANTED, ticket=1)  # a flaw, and skipped
+        .held(1, 0)
+        .granted(1, 0)  # twice
+        .released(1, 0)
+        .held(2, 0, 1, manager=True)
+        .released(2, 0, 1)
+    )
+    assert [each.rule for each in check(story.events)] == ["facts", "lease"]
