@@ -1,0 +1,79 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import trio
+from click.testing import Result
+
+from paraudio.journal import Journal, Kind
+
+Cli = Callable[..., Result]
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    """A journal in which a request is granted a slot, and gives it back."""
+    path = tmp_path / "run.jsonl"
+    trio.run(write, path)
+    return path
+
+
+async def write(path: Path) -> None:
+    async with Journal(path) as record:
+        record(Kind.REGISTERED, "m", slots=1, path="", config=1)
+        record(Kind.QUEUED, "m", ticket=1, manager=False, bound_ms=None, request="a")
+        record(Kind.GRANTED, "m", ticket=1, slots=[0])
+        record(Kind.RELEASED, "m", ticket=1, slots=[0])
+
+
+def test_a_journal_that_keeps_the_rules(cli: Cli, journal: Path) -> None:
+    result = cli("verify", str(journal))
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == f"{journal}: no violation in 4 events\n"
+
+
+def test_a_violation_is_shown_with_its_lines(cli: Cli, journal: Path) -> None:
+    lines = journal.read_text().splitlines(keepends=True)
+    assert '"granted"' in lines[3]
+    lines[2], lines[3] = (
+        lines[3].replace('"seq":3', '"seq":2'),
+        lines[2].replace('"seq":2', '"seq":3'),
+    )
+    journal.write_text("".join(lines))
+    result = cli("verify", str(journal))
+    assert result.exit_code == 1
+    shown = result.stdout.splitlines()
+    assert shown[0].startswith(f"{journal}:3: ")
+    assert f"  3: {lines[2].rstrip()}" in shown
+    assert " in 4 events" in result.stderr
+
+    result = cli("verify", str(journal), "--json")
+    assert result.exit_code == 1
+    found = json.loads(result.stdout)
+    assert found["ok"] is False
+    assert found["violations"][0]["lines"][-1] == 3
+    assert found["violations"][0]["events"][-1] == 2
+    assert found["violations"][0]["rule"] in shown[0]
+
+
+def test_json_of_a_good_journal(cli: Cli, journal: Path) -> None:
+    found = json.loads(cli("verify", str(journal), "--json").stdout)
+    assert (found["ok"], found["events"], found["violations"]) == (True, 4, [])
+    assert found["torn"] is None
+
+
+def test_a_torn_line_is_told_and_left_out(cli: Cli, journal: Path) -> None:
+    journal.write_bytes(journal.read_bytes()[:-1])
+    result = cli("verify", str(journal))
+    assert "warning: line 5 was torn off and is left out" in result.stderr
+
+
+def test_what_is_no_journal_ends_with_2(cli: Cli, journal: Path, tmp_path: Path) -> None:
+    result = cli("verify", str(tmp_path / "none"))
+    assert result.exit_code == 2
+    assert "cannot be read: No such file or directory" in result.stderr
+    journal.write_text(journal.read_text().replace('"queued"', '"quued"'))
+    result = cli("verify", str(journal))
+    assert result.exit_code == 2
+    assert result.stderr == f"error: {journal}:3: unknown kind 'quued'\n"
