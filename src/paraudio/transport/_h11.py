@@ -29,23 +29,11 @@ from paraudio.transport._asgi import Cut
 from paraudio.transport._call import AppCall
 from paraudio.transport._inbox import BodyInbox, MessageInbox
 from paraudio.transport._link import Link
+from paraudio.transport._websocket import Websocket
 
 _CLOSE: Final = (b"connection", b"close")
 _PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\n"
 _BODY_COMES: Final = frozenset({h11.SEND_BODY, h11.ERROR})
-
-
-class Websocket(WSStream):
-    """Hypercorn's websocket, except that a client that breaks the handshake is let go."""
-
-    async def handle(self, event: StreamEvent) -> None:
-        """Take what the connection read."""
-        early = isinstance(event, (Body, Data)) and not self.closed
-        if early and not self.handshake.accepted:
-            await self._send_error_response(400)
-            await self.send(StreamClosed(stream_id=self.stream_id))
-        else:
-            await super().handle(event)
 
 
 class H11(H11Protocol):

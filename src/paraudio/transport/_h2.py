@@ -1,7 +1,8 @@
 """HTTP/2: hypercorn's protocol class, with streams that cannot hurt each other or stay behind.
 
 Different from hypercorn's: a stream's body is acknowledged when the application has taken it, so
-one slow application holds up its own stream only; a stream is forgotten however it ends; an answer
+one slow application holds up its own stream only; a stream is forgotten however it ends; a
+client that gives no window holds up its own answer; an answer
 that was cut short is reset, and so is a request that was answered before it was complete; streams
 that stall are cut one by one; draining says GOAWAY and lets what runs run. Priorities are ignored
 (RFC 9113 deprecates them), and so are CONNECT and websockets, which clients speak over HTTP/1.1.
@@ -9,7 +10,6 @@ that stall are cut one by one; draining says GOAWAY and lets what runs run. Prio
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final, cast
 
 import h2.events
@@ -21,14 +21,14 @@ from h2.settings import SettingCodes, Settings
 from hypercorn.events import Closed, Event, RawData, Updated
 from hypercorn.protocol.events import Body, EndBody, Request, StreamClosed
 from hypercorn.protocol.events import Event as StreamEvent
-from hypercorn.protocol.h2 import H2Protocol, StreamBuffer
+from hypercorn.protocol.h2 import H2Protocol
 from hypercorn.protocol.http_stream import HTTPStream
 from hypercorn.typing import AppWrapper, ConnectionState, TaskGroup, WorkerContext
 from hypercorn.utils import filter_pseudo_headers
 from hyperframe.frame import GoAwayFrame
 from priority.priority import MissingStreamError
 
-from paraudio.transport._call import AppCall
+from paraudio.transport._h2_streams import Outbox, Upload
 from paraudio.transport._inbox import BodyInbox
 from paraudio.transport._limits import H2_STREAM_WINDOW, H2_STREAMS
 from paraudio.transport._link import Link
@@ -37,23 +37,6 @@ _DEFAULT_WINDOW: Final = 65_535
 
 _QUIET_S: Final = 1.0
 """After an answer the client's frames about it (windows, settings) may be under way this long."""
-
-
-@dataclass(slots=True, eq=False)
-class _Upload:
-    """The request half of a stream.
-
-    Attributes:
-        call: Who takes the body.
-        unacknowledged: How many bytes of window the client waits to get back.
-        ended: Whether the client has sent everything.
-        blocked_since: When the answer began to wait for the client's window, or None.
-    """
-
-    call: AppCall
-    unacknowledged: int = 0
-    ended: bool = False
-    blocked_since: float | None = None
 
 
 class H2(H2Protocol):
@@ -72,7 +55,7 @@ class H2(H2Protocol):
             link.send,
         )
         self._link = link
-        self._uploads: dict[int, _Upload] = {}
+        self._uploads: dict[int, Upload] = {}
         header_bytes = link.config.h2_max_header_list_size
         self.connection.decoder.max_header_list_size = header_bytes
         self.connection.local_settings = Settings(
@@ -211,7 +194,7 @@ class H2(H2Protocol):
             await self._acknowledge(stream_id, count)
 
         call = self._link.call(BodyInbox(taken=taken, bounded=False))
-        self._uploads[stream_id] = _Upload(call)
+        self._uploads[stream_id] = Upload(call)
         stream = HTTPStream(
             self.app,
             self.config,
@@ -224,7 +207,7 @@ class H2(H2Protocol):
             stream_id,
         )
         self.streams[stream_id] = stream
-        self.stream_buffers[stream_id] = StreamBuffer(self.context.event_class)
+        self.stream_buffers[stream_id] = Outbox(self.context.event_class)
         self.priority.insert_stream(stream_id)
         self.priority.block(stream_id)
         await self.send(Updated(idle=False))

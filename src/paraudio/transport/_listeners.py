@@ -131,14 +131,17 @@ def inherited_sockets() -> list[trio.SocketListener]:
 
 
 def _inherited(number: int) -> trio.SocketListener:
-    os.set_inheritable(number, False)
+    refusal = f"descriptor {number}, passed in LISTEN_FDS, is no listening stream socket"
     try:
-        return trio.SocketListener(trio.socket.from_stdlib_socket(socket.socket(fileno=number)))
-    except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"descriptor {number}, passed in LISTEN_FDS, is no listening stream socket",
-            param="LISTEN_FDS",
-        ) from error
+        os.set_inheritable(number, False)
+        passed = socket.socket(fileno=number)
+    except OSError as error:
+        raise ConfigError(refusal, param="LISTEN_FDS") from error
+    try:
+        return trio.SocketListener(trio.socket.from_stdlib_socket(passed))
+    except ValueError as error:
+        passed.close()
+        raise ConfigError(refusal, param="LISTEN_FDS") from error
 
 
 def tls_context(cert: str, key: str) -> ssl.SSLContext:

@@ -1,0 +1,252 @@
+import pytest
+import trio
+import trio.testing
+from tests.transport.kit import (
+    Message,
+    Receive,
+    Scope,
+    Send,
+    hello,
+    pass_time,
+    serving,
+    settle,
+)
+from tests.transport.wskit import connect_ws, status_of
+from wsproto.events import BytesMessage, CloseConnection, Ping, Pong, TextMessage
+
+from paraudio.transport import ASGIApp, Limits
+
+
+def websockets(handler: ASGIApp) -> ASGIApp:
+    """An application whose handler gets the websockets; a plain request gets its path."""
+
+    async def app(scope: Message, receive: Receive, send: Send) -> None:
+        await (handler if scope["type"] == "websocket" else hello)(scope, receive, send)
+
+    return app
+
+
+async def accept(receive: Receive, send: Send) -> None:
+    assert await receive() == {"type": "websocket.connect"}
+    await send({"type": "websocket.accept"})
+
+
+async def echo(scope: Message, receive: Receive, send: Send) -> None:
+    await accept(receive, send)
+    while (message := await receive())["type"] == "websocket.receive":
+        await send({**message, "type": "websocket.send"})
+
+
+async def test_text_and_bytes_come_back() -> None:
+    async with serving(websockets(echo)) as served:
+        websocket = await connect_ws(served, "/echo?x=1")
+        await websocket.send(TextMessage(data="häuser"))
+        assert await websocket.next() == TextMessage(data="häuser")
+        await websocket.send(BytesMessage(data=b"\x00\xff" * 100_000))
+        got = b""
+        while len(got) < 200_000:
+            event = await websocket.next()
+            assert isinstance(event, BytesMessage)
+            got += event.data
+        assert got == b"\x00\xff" * 100_000
+        await websocket.send(Ping(payload=b"here"))
+        assert await websocket.next() == Pong(payload=b"here")
+
+
+@pytest.mark.parametrize("how", ["close frame", "fin", "rst"])
+async def test_leaving_cancels_a_handler_that_is_busy(how: str) -> None:
+    handler = Scope()
+
+    async def busy(scope: Message, receive: Receive, send: Send) -> None:
+        await accept(receive, send)
+        await handler.hang()
+
+    async with serving(websockets(busy)) as served:
+        websocket = await connect_ws(served)
+        await settle()
+        if how == "close frame":
+            await websocket.send(CloseConnection(code=1000))
+        elif how == "fin":
+            websocket.client.close()
+        else:
+            websocket.client.reset()
+        await handler.ended.wait()
+        assert handler.cancelled
+
+
+async def test_the_server_closes_with_a_code() -> None:
+    finished = Scope()
+
+    async def close(scope: Message, receive: Receive, send: Send) -> None:
+        await accept(receive, send)
+        with finished:
+            await send({"type": "websocket.close", "code": 4321, "reason": "enough"})
+            assert (await receive())["type"] == "websocket.disconnect"
+
+    async with serving(websockets(close)) as served:
+        websocket = await connect_ws(served)
+        closed = await websocket.closed()
+        assert (closed.code, closed.reason) == (4321, "enough")
+        await websocket.send(closed.response())
+        await finished.ended.wait()
+        assert not finished.cancelled
+        await websocket.client.ended()
+
+
+async def test_a_handler_that_fails_closes_with_1011() -> None:
+    async def fail(scope: Message, receive: Receive, send: Send) -> None:
+        await accept(receive, send)
+        raise ValueError
+
+    async with serving(websockets(fail)) as served:
+        websocket = await connect_ws(served)
+        assert (await websocket.closed()).code == 1011
+        assert served.errors_of(ValueError) == ["the application failed on WEBSOCKET /"]
+
+
+async def test_a_refused_websocket_is_403() -> None:
+    async def refuse(scope: Message, receive: Receive, send: Send) -> None:
+        await send({"type": "websocket.close"})
+
+    async with serving(websockets(refuse)) as served:
+        websocket = await connect_ws(served, accepted=False)
+        assert await status_of(websocket) == 403
+        await websocket.client.ended()
+
+
+@pytest.mark.parametrize("junk", [b"\xff" * 100, b"GET / HTTP/1.1\r\n\r\n", b"\x00"])
+async def test_junk_before_the_handshake_is_done_ends_it(junk: bytes) -> None:
+    handler = Scope()
+    go = trio.Event()
+
+    async def late(scope: Message, receive: Receive, send: Send) -> None:
+        with handler:
+            await go.wait()
+
+    async with serving(websockets(late)) as served:
+        client = await served.connect()
+        await client.send(
+            b"GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n"
+            b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        )
+        await handler.began.wait()
+        await client.send(junk)
+        assert (await client.answer()).status == 400
+        await handler.ended.wait()
+        assert handler.cancelled
+        client.close()
+        await settle()
+        assert served.server.connections().total == 0
+        assert (await (await served.connect()).ask("/fine")).body == b"/fine"
+
+
+@pytest.mark.parametrize("junk", [b"\xff" * 100, b"GET / HTTP/1.1\r\n\r\n", b"\x81\x05hello"])
+async def test_junk_after_the_handshake_closes_it(junk: bytes) -> None:
+    handler = Scope()
+
+    async def busy(scope: Message, receive: Receive, send: Send) -> None:
+        await accept(receive, send)
+        await handler.hang()
+
+    async with serving(websockets(busy)) as served:
+        websocket = await connect_ws(served)
+        await websocket.client.send(junk)
+        assert (await websocket.closed()).code == 1002
+        await handler.ended.wait()
+        assert handler.cancelled
+        assert (await (await served.connect()).ask("/fine")).body == b"/fine"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"Sec-WebSocket-Version: 12\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n",
+        b"Sec-WebSocket-Version: 13\r\n",
+        b"",
+    ],
+)
+async def test_a_broken_handshake_is_400_and_closed(head: bytes) -> None:
+    async with serving(websockets(echo)) as served:
+        client = await served.connect()
+        await client.send(
+            b"GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n"
+            + head
+            + b"\r\n"
+        )
+        assert (await client.answer()).status == 400
+        await client.rest()
+        client.close()
+        await settle()
+        assert served.server.connections().total == 0
+
+
+async def test_a_message_over_the_limit_closes_with_1009() -> None:
+    async with serving(websockets(echo), limits=Limits(max_message_bytes=1000)) as served:
+        websocket = await connect_ws(served)
+        await websocket.send(TextMessage(data="x" * 1001))
+        assert (await websocket.closed()).code == 1009
+
+
+async def test_a_handler_that_does_not_read_holds_its_client_up(
+    mock_clock: trio.testing.MockClock,
+) -> None:
+    handler = Scope()
+    go = trio.Event()
+    received: list[int] = []
+
+    async def slow(scope: Message, receive: Receive, send: Send) -> None:
+        await accept(receive, send)
+        await go.wait()
+        with handler:
+            while True:
+                received.append(len((await receive())["bytes"]))
+
+    async with serving(websockets(slow), seconds=1000) as served:
+        websocket = await connect_ws(served)
+        sent = 0
+        async with trio.open_nursery() as nursery:
+
+            async def flood() -> None:
+                nonlocal sent
+                for _ in range(1000):
+                    await websocket.send(BytesMessage(data=bytes(50_000)))
+                    sent += 1
+
+            nursery.start_soon(flood)
+            await pass_time(mock_clock, 100)  # not cut off: it is we who do not read
+            assert 0 < sent < 500
+            go.set()
+            while sent < 1000 or len(received) < 1000:
+                await settle()
+        websocket.client.close()
+        await handler.ended.wait()
+        assert handler.cancelled
+        assert received == [50_000] * 1000
+
+
+async def test_leaving_is_noticed_behind_messages_that_nobody_reads(
+    mock_clock: trio.testing.MockClock,
+) -> None:
+    handler = Scope()
+
+    async def busy(scope: Message, receive: Receive, send: Send) -> None:
+        await accept(receive, send)
+        await handler.hang()
+
+    async with serving(websockets(busy), seconds=1000) as served:
+        websocket = await connect_ws(served)
+        for _ in range(40):
+            await websocket.send(TextMessage(data="more"))
+        await settle()
+        websocket.client.close()
+        await pass_time(mock_clock, 0.25)
+        assert handler.cancelled
+
+
+async def test_an_open_websocket_is_not_idle(mock_clock: trio.testing.MockClock) -> None:
+    limits = Limits(keep_alive_s=10, slow_client_timeout_s=10)
+    async with serving(websockets(echo), limits=limits, seconds=1000) as served:
+        websocket = await connect_ws(served)
+        await pass_time(mock_clock, 500)
+        await websocket.send(TextMessage(data="still here"))
+        assert await websocket.next() == TextMessage(data="still here")
