@@ -107,6 +107,17 @@ def test_the_lines_of_several_models_do_not_mix() -> None:
     assert check(story.events) == []
 
 
+def test_a_registration_holds_its_model_before_it_is_registered() -> None:
+    story = Story().held(1, 0, 1, manager=True).registered(2).loaded(1, 1).bound("r", 1)
+    assert check(story.runs("r", 1).ran("r", 1).released(1, 0, 1).held(2, 0).events) == []
+
+
+def test_two_events_of_one_number_and_one_time_can_be_told_apart() -> None:
+    story = Story().registered(1).held(1, 0).queued(2, bound_ms=10).skip(-1)
+    story.queued(3, bound_ms=10).later(1).gone("r").skip(-1).gone("q").later(1).left(3)
+    assert {each.rule for each in check(story.events)} == {"sequence", "wait"}
+
+
 def test_a_ticket_may_leave_late_by_the_tolerance() -> None:
     story = Story().held(1, 0).queued(2, bound_ms=1000).later(1.2).left(2, "timeout")
     assert check(story.events) == []
@@ -267,6 +278,10 @@ BROKEN: dict[str, tuple[str, Story]] = {
         ready().held(2, 0, request="r").bound("r", 2).runs("r", 2).retired(2, 1),
     ),
     "registered twice": ("configuration", ready().registered(2)),
+    "registered with other slots than its queue": (
+        "configuration",
+        Story().held(1, 0, 1, manager=True).registered(3),
+    ),
     "committed before the registration": (
         "configuration",
         Story().held(1, 0, 1, manager=True).committed(1, 2, 1),
@@ -458,6 +473,12 @@ def test_a_lease_whose_client_is_gone_needs_an_excuse() -> None:
 def test_what_shutdown_cut_need_not_balance() -> None:
     story = ready().held(2, 0).phase("stopping").cut().phase("stopped")
     assert check(story.events) == []
+
+
+def test_a_stuck_slot_may_be_left_at_the_end() -> None:
+    story = ready().held(2, 0).bound("r", 2).runs("r", 2).phase("stopping")
+    story.retired(None, 1, "shutdown").ran("r", 2, "stuck").stuck(2, 0).destroyed(1)
+    assert check(story.phase("stopped").events) == []
 
 
 def test_a_journal_without_its_end_need_not_balance() -> None:

@@ -138,6 +138,17 @@ async def test_an_error_inside_the_block_is_not_lost_and_loses_nothing(tmp_path:
     assert len(read(path).events) == 1
 
 
+async def test_events_before_the_block_are_in_the_file_too(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    journal = Journal(path)
+    tick(journal, 2)
+    journal.flush()  # there is no file yet
+    async with journal:
+        tick(journal)
+    assert [event.seq for event in read(path).events] == [1, 2, 3]
+    assert journal.lost == 0
+
+
 async def test_events_after_the_block_are_counted_as_lost(tmp_path: Path) -> None:
     async with Journal(tmp_path / "journal") as journal:
         tick(journal)

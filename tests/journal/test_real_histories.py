@@ -57,9 +57,10 @@ USERS = st.builds(
 async def use(queue: ModelQueue, user: User, name: str) -> None:
     """Come, wait, hold, perhaps hang, and go."""
     await trio.sleep(user.comes)
-    with suppress(ParaudioError), await queue.admit(
-        user.claim, bound_s=user.bound, limit=user.limit, request=name
-    ) as lease:
+    with (
+        suppress(ParaudioError),
+        await queue.admit(user.claim, bound_s=user.bound, limit=user.limit, request=name) as lease,
+    ):
         if user.claim is Claim.MANAGER and user.slots is not None:
             queue.resize(lease, user.slots)
         try:
@@ -110,7 +111,7 @@ def history(users: list[User], slots: int, closes: float | None) -> list[Event]:
     return journal.since(0)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     users=st.lists(USERS, max_size=12),
     slots=st.integers(1, 4),

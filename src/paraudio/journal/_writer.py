@@ -20,6 +20,8 @@ MAX_PENDING: Final = 200_000
 """Events that wait for a disk that does not take them; what comes then is lost."""
 PATIENCE_S: Final = 0.5
 """How long the last write waits for one that is under way."""
+_CLOSED: Final = -1
+"""No file; writing to it is the error that a closed file is."""
 
 
 class Writer:
@@ -44,7 +46,8 @@ class Writer:
         self._path = path
         self._pending: deque[Event] = deque()
         self._lock = threading.Lock()
-        self._file: int | None = None
+        self._file = _CLOSED
+        self._over = False
         self._end = 0
         self._failed = False
 
@@ -67,8 +70,8 @@ class Writer:
             ) from error
 
     def put(self, event: Event) -> None:
-        """Take an event; never blocks, never fails."""
-        if self._file is None or len(self._pending) >= MAX_PENDING:
+        """Take an event, also before the file is open; never blocks, never fails."""
+        if self._over or len(self._pending) >= MAX_PENDING:
             self.lost += 1
         else:
             self._pending.append(event)
@@ -94,6 +97,8 @@ class Writer:
 
     def flush(self) -> None:
         """Write what is left, now, in this thread; gives up if a write hangs."""
+        if self._file == _CLOSED:
+            return
         if self._lock.acquire(timeout=PATIENCE_S):
             try:
                 self._write_all()
@@ -101,10 +106,10 @@ class Writer:
                 self._lock.release()
 
     def close(self) -> None:
-        """Close the file; further events are lost."""
-        if self._file is not None:
+        """Close the file, if it is open."""
+        if self._file != _CLOSED:
             os.close(self._file)
-            self._file = None
+            self._file = _CLOSED
 
     def _write_all(self) -> None:
         """Write batches until nothing is pending or the file takes no more."""
@@ -124,8 +129,6 @@ class Writer:
 
     def _append(self, data: bytes) -> None:
         """Write all of the data, or nothing of it."""
-        if self._file is None:
-            return
         left = memoryview(data)
         try:
             while left:
@@ -137,7 +140,7 @@ class Writer:
 
     def _undo(self, written: int) -> None:
         """Cut off what a failed write has left behind; of a pipe that cannot be done."""
-        if written and self._file is not None:
+        if written:
             with suppress(OSError):
                 os.ftruncate(self._file, self._end)
 
@@ -148,6 +151,7 @@ class Writer:
             log.error("the journal %s cannot be written: %s", self._path, reason)
 
     def _drop(self) -> None:
-        """Count as lost what is still pending."""
+        """Count as lost what is still pending, and whatever comes from now on."""
+        self._over = True
         self.lost += len(self._pending)
         self._pending.clear()

@@ -1,12 +1,11 @@
 """Rules of admission (behaviour 2): one FIFO a model, with barriers."""
 
-import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 from paraudio.journal._events import Event, Kind
-from paraudio.journal.checker._rule import Finding, Rule
+from paraudio.journal.checker._rule import Agenda, Finding, Rule
 from paraudio.journal.checker._world import Model, Place, Ticket, World, number, numbers, text
 from paraudio.spec import MAX_SLOTS
 
@@ -200,8 +199,9 @@ class Stranded(Rule):
         if head is not None:
             yield Finding(f"{head} could be granted and was not", (head.queued,))
 
-    def end(self, world: World) -> Iterator[Finding]:
+    def end(self, last: Event, world: World) -> Iterator[Finding]:
         """See `Rule.end`."""
+        del last
         if world.phase_is("stopped"):
             for model in world.models.values():
                 head = _grantable_head(model)
@@ -232,28 +232,25 @@ class Bounds(Rule):
     kinds = tuple(Kind)
 
     tolerance_s: float
-    _due: list[tuple[float, int, Event]] = field(default_factory=list)
+    _due: Agenda = field(default_factory=Agenda)
 
     def see(self, event: Event, world: World) -> Iterator[Finding]:
         """See `Rule.see`."""
         yield from self._overdue(event.at, world)
         if event.kind is Kind.QUEUED and isinstance(bound_ms := event.facts["bound_ms"], int):
-            due = event.at + bound_ms / 1000 + self.tolerance_s
-            heapq.heappush(self._due, (due, event.seq, event))
+            self._due.put(event.at + bound_ms / 1000 + self.tolerance_s, event)
         if event.kind is Kind.LEFT and text(event, "why") == "timeout":
             ticket = world.ticket(event)
             if ticket is not None and event.at < ticket.deadline - ROUNDING_S:
                 yield Finding(f"{ticket} timed out before its bound", (ticket.queued,))
 
-    def end(self, world: World) -> Iterator[Finding]:
+    def end(self, last: Event, world: World) -> Iterator[Finding]:
         """See `Rule.end`."""
-        if world.last is not None:
-            yield from self._overdue(world.last.at, world)
+        yield from self._overdue(last.at, world)
 
     def _overdue(self, now: float, world: World) -> Iterator[Finding]:
         """Those who still wait although their bound has passed."""
-        while self._due and self._due[0][0] < now:
-            _, _, queued = heapq.heappop(self._due)
+        for queued in self._due.before(now):
             ticket = world.ticket(queued)
             if ticket is not None and ticket.place is Place.WAITING:
                 waited_ms = (now - queued.at) * 1000

@@ -64,7 +64,7 @@ def check(
         world.apply(event)
     if world.last is not None:
         for rule in rules:
-            violations += _violations(rule, world.last, rule.end(world))
+            violations += _violations(rule, world.last, rule.end(world.last, world))
     return violations
 
 

@@ -103,7 +103,10 @@ def _must_load(event: Event, model: Model) -> Iterator[Finding]:
 
 
 class Retirement(Rule):
-    """A pool is retired, then destroyed, each once; nobody runs in what is destroyed."""
+    """A pool is retired, then destroyed, each once; nobody runs in what is destroyed.
+
+    A server that stops gives up on runs that do not end.
+    """
 
     name = "retired"
     kinds = (Kind.RETIRED, Kind.DESTROYED)
@@ -122,7 +125,7 @@ class Retirement(Rule):
                 () if generation is None else (generation.since,),
             )
         for run in model.runs.values():
-            if run.generation == named:
+            if run.generation == named and not world.phase_is("stopping", "stopped"):
                 yield Finding(
                     f"generation {named} of {model.name!r} is {event.kind.value} "
                     f"while request {run.request!r} runs in it",
@@ -142,6 +145,11 @@ class Configuration(Rule):
         if event.kind is Kind.REGISTERED:
             if model.config is not None:
                 yield Finding(f"{model.name!r} was registered a second time")
+            elif model.slots not in (None, number(event, "slots")):
+                yield Finding(
+                    f"{model.name!r} was registered with {event.facts['slots']} slots, "
+                    f"but its queue has {model.slots}"
+                )
         elif model.config is None:
             yield Finding(f"{model.name!r} is {event.kind.value} before it is registered")
         elif event.kind is Kind.LOAD_STARTED:

@@ -1,13 +1,12 @@
 """Rules of requests (behaviour 4 and 5): what they run on, and how soon they are gone."""
 
-import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 from paraudio.journal._events import Event, Kind
 from paraudio.journal.checker._lifecycle import works
-from paraudio.journal.checker._rule import Finding, Rule
+from paraudio.journal.checker._rule import Agenda, Finding, Rule
 from paraudio.journal.checker._world import Place, Stage, Ticket, World, number, text
 
 DISCONNECT_S: Final = 0.1
@@ -115,23 +114,20 @@ class Disconnects(Rule):
     kinds = tuple(Kind)
 
     tolerance_s: float
-    _due: list[tuple[float, int, Event]] = field(default_factory=list)
+    _due: Agenda = field(default_factory=Agenda)
 
     def see(self, event: Event, world: World) -> Iterator[Finding]:
         """See `Rule.see`."""
         yield from self._overdue(event.at, world)
         if event.kind is Kind.DISCONNECTED:
-            due = event.at + DISCONNECT_S + self.tolerance_s
-            heapq.heappush(self._due, (due, event.seq, event))
+            self._due.put(event.at + DISCONNECT_S + self.tolerance_s, event)
 
-    def end(self, world: World) -> Iterator[Finding]:
+    def end(self, last: Event, world: World) -> Iterator[Finding]:
         """See `Rule.end`."""
-        if world.last is not None:
-            yield from self._overdue(world.last.at, world)
+        yield from self._overdue(last.at, world)
 
     def _overdue(self, now: float, world: World) -> Iterator[Finding]:
-        while self._due and self._due[0][0] < now:
-            _, _, gone = heapq.heappop(self._due)
+        for gone in self._due.before(now):
             for ticket in world.requests.get(text(gone, "request"), []):
                 if not _may_stay(ticket, world):
                     yield Finding(

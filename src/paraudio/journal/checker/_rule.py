@@ -1,7 +1,9 @@
 """What a rule is, and what it finds."""
 
+import heapq
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import ClassVar, NamedTuple
 
 from paraudio.journal._events import Event, Kind
@@ -34,6 +36,23 @@ class Finding(NamedTuple):
     others: tuple[Event | None, ...] = ()
 
 
+class Agenda:
+    """Events that are to be looked at again when their time has come."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Event]] = []
+        self._count = count()
+
+    def put(self, due: float, event: Event) -> None:
+        """Remember an event until a time."""
+        heapq.heappush(self._heap, (due, next(self._count), event))
+
+    def before(self, now: float) -> Iterator[Event]:
+        """Take out the events whose time has passed, the earliest first."""
+        while self._heap and self._heap[0][0] < now:
+            yield heapq.heappop(self._heap)[2]
+
+
 class Rule:
     """One rule; an instance watches one journal.
 
@@ -49,7 +68,7 @@ class Rule:
         """Judge an event by the world as it was before it."""
         raise NotImplementedError
 
-    def end(self, world: World) -> Iterator[Finding]:
+    def end(self, last: Event, world: World) -> Iterator[Finding]:
         """Judge what the whole journal leaves behind; the findings belong to its last event."""
-        del world
+        del last, world
         yield from ()

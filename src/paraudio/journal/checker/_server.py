@@ -57,12 +57,16 @@ class Phases(Rule):
 
 
 class Balance(Rule):
-    """A server that has stopped leaves nobody waiting; and, unless it says what it cut, nothing."""
+    """A server that has stopped leaves nobody waiting, and nothing but what it says it cut.
+
+    A stuck slot says so itself.
+    """
 
     name = "balance"
 
-    def end(self, world: World) -> Iterator[Finding]:
+    def end(self, last: Event, world: World) -> Iterator[Finding]:
         """See `Rule.end`."""
+        del last
         if not world.phase_is("stopped"):
             return
         for model in world.models.values():
@@ -73,7 +77,7 @@ class Balance(Rule):
 
     @staticmethod
     def _leftovers(model: Model) -> Iterator[Finding]:
-        for ticket in model.held.values():
+        for ticket in [each for each in model.held.values() if not each.stuck]:
             yield Finding(f"{ticket} still holds slots {list(ticket.slots)}", (ticket.granted,))
         for run in model.runs.values():
             yield Finding(f"request {run.request!r} still runs", (run.started,))
