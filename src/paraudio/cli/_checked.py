@@ -8,9 +8,10 @@ import trio
 from paraudio.cli._families import OnlyTasks
 from paraudio.config import Loaded, Problem, SettingsError, load
 from paraudio.engines.catalog import families
-from paraudio.engines.isolation import open_process_isolation, open_thread_isolation
+from paraudio.engines.isolation import Isolation, open_process_isolation, open_thread_isolation
 from paraudio.errors import ParaudioError
 from paraudio.lifecycle import Runtime, RuntimeSettings
+from paraudio.spec import IsolationName
 
 
 def load_checked(
@@ -33,12 +34,11 @@ def load_checked(
 async def _model_problems(loaded: Loaded) -> list[Problem]:
     """What a runtime would refuse: an unknown family, task or option of a configured model."""
     problems = []
-    settings = loaded.settings
+    settings, known = loaded.settings, families()
     policy = RuntimeSettings(parallel_jobs=settings.parallel_jobs, isolation=settings.isolation)
     async with open_thread_isolation() as thread, open_process_isolation() as process:
-        runtime = Runtime(
-            policy, families=families(), isolations={"thread": thread, "process": process}
-        )
+        isolations: dict[IsolationName, Isolation] = {"thread": thread, "process": process}
+        runtime = Runtime(policy, families=known, isolations=isolations)
         for index, spec in enumerate(settings.models):
             try:
                 runtime.add(spec)
