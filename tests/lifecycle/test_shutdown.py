@@ -322,6 +322,19 @@ async def test_a_waiter_that_comes_after_the_stop_is_refused_at_once(
         assert await _stopped(stage) == 0
 
 
+async def test_a_drain_does_not_wait_for_a_stuck_slot(autojump_clock: MockClock) -> None:
+    async with open_stage(spec("a", 2, ignore_cancel=True), hang_timeout_s=2) as stage:
+        await stage.ask("hangs", "a", run_ms=10**6)
+        await stage.ask("runs", "a", run_ms=5000)
+        await stage.cancel("hangs")
+        await stage.pass_time(3)
+        stage.runtime.drain()
+        await stage.runtime.wait_drained()
+        assert stage.now == 5
+        assert stage.model("a").stuck_slots == 1
+        await _stopped(stage)
+
+
 async def test_cuts_name_what_is_still_being_stopped(autojump_clock: MockClock) -> None:
     async with open_stage(spec("a", unload_ms=2000), spec("b")) as stage:
         await stage.ask("r", "a")

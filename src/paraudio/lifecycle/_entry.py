@@ -75,6 +75,12 @@ class Entry:
         """The pool that a request can have a session of at once, or None."""
         return None if self.pool is None or self.pool.broken else self.pool
 
+    @property
+    def held_slots(self) -> int:
+        """Slots that somebody holds who can be expected to leave: all but the stuck ones."""
+        queue = self.queue.snapshot()
+        return queue.active_slots - queue.stuck_slots
+
     def touch(self) -> None:
         """Note that it is in use now."""
         self.last_used = trio.current_time()

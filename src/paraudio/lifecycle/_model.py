@@ -38,14 +38,9 @@ class Model:
     async def _users_gone(self, context: Context) -> None:
         """Wait until nobody holds the model, within the grace."""
         with trio.move_on_after(context.phases.grace_s):
-            while self._users():
+            while self.entry.held_slots:
                 await context.changes.next()
             return
         context.cut(
-            f"model {self.entry.id!r}: {self._users()} of its slots were still held",
+            f"model {self.entry.id!r}: {self.entry.held_slots} of its slots were still held",
         )
-
-    def _users(self) -> int:
-        """Slots that somebody holds who can be expected to leave."""
-        queue = self.entry.queue.snapshot()
-        return queue.active_slots - queue.stuck_slots

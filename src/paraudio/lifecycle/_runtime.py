@@ -203,9 +203,12 @@ class Runtime:
         self._registry.close()
 
     async def wait_drained(self) -> None:
-        """Wait until nobody holds a model; always a checkpoint."""
+        """Wait until nobody holds a model; always a checkpoint.
+
+        Stuck slots are not waited for: whoever used them is gone.
+        """
         await trio.lowlevel.checkpoint()
-        while any(entry.queue.snapshot().active_slots for entry in self._registry.entries()):
+        while any(entry.held_slots for entry in self._registry.entries()):
             await self._changes.next()
 
     def cuts(self) -> list[str]:
