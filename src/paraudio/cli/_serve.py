@@ -128,10 +128,12 @@ def command(config: Path | None, *, log_level: str, log_format: str, **flags: ob
     """
     from paraudio.cli._checked import load_checked  # noqa: PLC0415 - help must stay fast
     from paraudio.cli._notice import log_notice, log_ready  # noqa: PLC0415
-    from paraudio.server import run  # noqa: PLC0415
 
     named = {name.replace("__", "."): value for name, value in flags.items()}
     loaded = load_checked(config=config, environ=os.environ, flags=named)
     set_up(log_level, log_format)
     log_notice(loaded)
+
+    from paraudio.server import run  # noqa: PLC0415 - the whole server, once all is right
+
     return run(loaded.settings, ready=lambda url: log_ready(url, loaded.settings))
