@@ -53,7 +53,7 @@ class Tally:
 
 def configuration(port: int, journal: Path) -> dict[str, Any]:
     """A server of simulated models: one slot, four slots, and two slots in processes."""
-    common = {"family": "simulated", "path": "soak", "task": "tts"}
+    common = {"family": "simulated", "path": "", "task": "tts"}
     return {
         "port": port,
         "parallel_jobs": True,
@@ -79,7 +79,7 @@ def configuration(port: int, journal: Path) -> dict[str, Any]:
 async def client(http: httpx.AsyncClient, tally: Tally, chance: random.Random) -> None:
     """One client for as long as it is let: mostly patient, sometimes hasty, sometimes gone."""
     while True:
-        model = chance.choice(MODELS)
+        (model,) = chance.choices(MODELS, weights=(6, 6, 1))
         body: dict[str, Any] = {"model": model, "input": f"number {chance.randrange(10**6)}"}
         body["response_format"] = chance.choice(("wav", "pcm", "json"))
         if chance.random() < 0.2:
@@ -108,7 +108,7 @@ async def operator(http: httpx.AsyncClient, tally: Tally, chance: random.Random)
                 spec: dict[str, Any] = {
                     "id": model,
                     "family": "simulated",
-                    "path": f"soak {chance.random()}",
+                    "path": f"/soak/{chance.random()}",
                 }
                 spec |= {"task": "tts", "slots": chance.choice((1, 2, 4))}
                 tally.note("load", await http.post("/v1/models/load", json=spec), {200})
