@@ -91,24 +91,30 @@ async def test_every_session_has_a_worker_and_its_end_ends_the_worker(
     assert children() == []
 
 
-@pytest.mark.parametrize(
-    ("deed", "kind", "said"),
-    [
+async def test_what_a_family_raises_comes_back_and_the_worker_lives(
+    session: SessionHandle,
+) -> None:
+    pid = pid_of(session)
+    for deed, kind, said in (
         ("refuse", InvalidRequestError, "not this"),
         ("raise", BackendError, "run failed: ValueError: the deed itself"),
         ("leave", BackendError, "SystemExit: 4"),
         ("wrong", BackendError, "the family gave int, not Result"),
         ("unpicklable", BackendError, "sending the result of run failed"),
-    ],
-)
-async def test_what_a_family_raises_comes_back_and_the_worker_lives(
-    session: SessionHandle, deed: str, kind: type[BackendError], said: str
+    ):
+        with pytest.raises(kind) as failed:
+            await session.run(say(deed))
+        assert said in failed.value.message
+        assert (await session.run(say("hello"))).artifacts["pid"] == pid
+
+
+async def test_a_job_that_cannot_be_sent_fails_and_the_worker_lives(
+    session: SessionHandle,
 ) -> None:
-    pid = pid_of(session)
-    with pytest.raises(kind) as failed:
-        await session.run(say(deed))
-    assert said in failed.value.message
-    assert (await session.run(say("hello"))).artifacts["pid"] == pid
+    job = Job(task="asr", options={"f": lambda: None})  # type: ignore[dict-item]
+    with pytest.raises(BackendError, match="pickle"):
+        await session.run(job)
+    assert (await session.run(say("hello"))).text == "1: hello"
 
 
 async def test_the_cause_of_a_failure_is_the_trace_in_the_worker(session: SessionHandle) -> None:
@@ -117,7 +123,6 @@ async def test_the_cause_of_a_failure_is_the_trace_in_the_worker(session: Sessio
     assert "in _raise" in str(failed.value.__cause__)
 
 
-@pytest.mark.contract("beyond/g08_backend_crash_isolated")
 @pytest.mark.parametrize(
     ("deed", "how"), [("die", "ended with code 3"), ("crash", "was killed by SIGSEGV")]
 )

@@ -19,6 +19,7 @@ from paraudio.engines.worker._reply import Done, Failed, attempt
 from paraudio.engines.worker._wire import SHARE_FROM, dump, receive, send
 from paraudio.errors import BackendError, InvalidRequestError
 
+LARGE = SHARE_FROM // 4
 DESCRIPTORS = Path("/proc/self/fd")
 
 
@@ -50,7 +51,9 @@ def equal(one: object, other: object) -> bool:
     )
 
 
-@pytest.mark.parametrize("frames", [0, 1, SHARE_FROM // 4 - 1, SHARE_FROM // 4, 2_000_001])
+@pytest.mark.parametrize(
+    "frames", [0, 1, SHARE_FROM // 4 - 1, SHARE_FROM // 4, SHARE_FROM // 4 + 12_345]
+)
 async def test_a_job_with_sound_arrives_whole_both_ways(
     frames: int, pair: tuple[socket.socket, socket.socket]
 ) -> None:
@@ -77,7 +80,7 @@ def test_large_sound_goes_beside_the_socket_and_can_be_written_to(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = pair
-    job = sound(1_000_000)  # far more than a socket buffers: inline, this send would block
+    job = sound(LARGE)  # far more than a socket buffers: inline, this send would block
     send(ours, job)
     send(ours, job)
     one, other = receive(theirs), receive(theirs)
@@ -92,7 +95,7 @@ def test_without_memory_files_large_sound_goes_through_the_socket(
 ) -> None:
     monkeypatch.delattr(os, "memfd_create")
     ours, theirs = pair
-    job = sound(1_000_000)
+    job = sound(LARGE)
     thread = threading.Thread(target=send, args=(ours, job))
     thread.start()
     assert equal(receive(theirs), job)
@@ -107,9 +110,9 @@ def test_a_system_that_is_out_of_descriptors_still_sends(
 
     monkeypatch.setattr(os, "memfd_create", refuse)
     ours, theirs = pair
-    thread = threading.Thread(target=send, args=(ours, sound(100_000)))
+    thread = threading.Thread(target=send, args=(ours, sound(LARGE)))
     thread.start()
-    assert equal(receive(theirs), sound(100_000))
+    assert equal(receive(theirs), sound(LARGE))
     thread.join()
 
 

@@ -159,6 +159,8 @@ class Child:
             with trio.CancelScope(shield=True):
                 await process.stdout.aclose()
         how = _how_it_ended(process.returncode)
+        if process.returncode is None:
+            log.error("%s: worker process %d %s", self._name, self.pid, how)
         calls, self._calls = self._calls, {}
         for call in calls.values():
             call.resolve(Failed(BackendCrashedError(f"{call.what}: the worker process {how}")))

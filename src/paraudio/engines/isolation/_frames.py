@@ -1,20 +1,18 @@
 """The server's end of the wire to a worker: frames over a trio socket."""
 
 import os
-from typing import Final
 
 import trio
 
 from paraudio.engines.worker._wire import (
     ANCILLARY,
+    SHARE_FROM,
     Dumped,
     Frame,
     descriptor_in,
     dump,
     receiving,
 )
-
-_COPY_IN_THREAD_FROM: Final = 4 * 2**20
 
 
 async def send_message(sock: trio.socket.SocketType, message: object) -> None:
@@ -59,8 +57,8 @@ async def receive_message(sock: trio.socket.SocketType) -> object:
 
 
 async def _framed(dumped: Dumped) -> Frame:
-    """Make the frame; copying many megabytes is work for a thread."""
-    if dumped.nbytes < _COPY_IN_THREAD_FROM:
+    """Make the frame; filling a memory file is work for a thread."""
+    if dumped.nbytes < SHARE_FROM:
         return dumped.frame()
     return await trio.to_thread.run_sync(dumped.frame)
 

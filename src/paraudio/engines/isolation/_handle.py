@@ -88,7 +88,7 @@ class Handle:
     @property
     def busy(self) -> bool:
         """Whether a call is still inside the backend."""
-        return self._call is not None and not self._call.ended
+        return self._call is not None
 
     @property
     def pid(self) -> int | None:
@@ -138,10 +138,11 @@ class Handle:
 
     async def wait_idle(self) -> None:
         """Wait until no call is inside the backend."""
-        if self._call is None:
+        call = self._call
+        if call is None:
             await trio.lowlevel.checkpoint()
         else:
-            await self._call.wait_ended()
+            await call.wait_ended()
 
     async def kill(self) -> bool:
         """End a call that ignores its stop, where the isolation can."""
@@ -152,7 +153,7 @@ class Handle:
         if self._closed:
             return
         self._closed = True
-        if self._call is not None and not self._call.ended:
+        if self._call is not None:
             self._port.abandon(self._call)
             return
         await self._outlast(self._port.close(), "did not close cleanly")
@@ -161,12 +162,21 @@ class Handle:
         """Make one call under the rule of `Pending.wait`; what it leaves behind is noted."""
         await trio.lowlevel.checkpoint_if_cancelled()
         self._check_free()
-        call = begin()
-        self._call = call
+        call = self._enter(begin())
         self._touched = True  # until the reply says otherwise: a stopped call has none
         reply = await call.wait(stop, self._care)
         self._touched = reply.touched
         return reply.unwrap()
+
+    def _enter(self, call: Pending[T]) -> Pending[T]:
+        """Be busy until the call ends, and keep nothing of it afterwards."""
+        if not call.ended:
+            self._call = call
+            call.then(self._note_idle)
+        return call
+
+    def _note_idle(self) -> None:
+        self._call = None
 
     def _check_free(self) -> None:
         if self._closed:
@@ -190,9 +200,7 @@ class Handle:
     async def _leave(self, stop: Stop) -> None:
         """Close what is still open. After a call that hangs, ``restore`` or ``close`` does it."""
         stop.set()
-        leaving = self._port.leave()
-        self._call = leaving
-        await self._outlast(leaving, "did not end a stream")
+        await self._outlast(self._enter(self._port.leave()), "did not end a stream")
 
     async def _ready(self) -> None:
         """Use no session as another call left it; a death between two jobs fails neither."""

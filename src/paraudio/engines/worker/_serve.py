@@ -103,6 +103,7 @@ class Worker:
             reply = self._perform(asked)
             del self._stops[asked.number]
             self._answer(asked, reply)
+            del asked, reply  # a worker that waits holds no sound of the last job
 
     def _take(self, message: object) -> None:
         match message:

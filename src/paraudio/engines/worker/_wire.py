@@ -1,8 +1,8 @@
 """Messages over a socket: pickles, with the arrays beside them.
 
 A frame is a head, the sizes of its buffers, a pickle (protocol 5), and the buffers themselves:
-behind the pickle, or, where they are large and the system can, in a memory file whose descriptor
-travels with the head. The receiver maps that file, so sound is copied once.
+behind the pickle, or, where they are very large and the system can, in a memory file whose
+descriptor travels with the head. The receiver maps that file, so that sound is copied once.
 
 Both ends are our own processes, joined by a socket pair that nothing else can reach; that is what
 makes pickles safe here.
@@ -18,8 +18,12 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-SHARE_FROM: Final = 64 * 1024
-"""Buffers of at least so many bytes together go through a memory file."""
+SHARE_FROM: Final = 4 * 2**20
+"""Buffers of at least so many bytes together (a minute of sound) go through a memory file.
+
+Below, the socket is faster: filling fresh shared pages costs more than two copies through warm ones
+(``benchmarks/isolation.py``).
+"""
 
 _HEAD: Final = struct.Struct("<IIB")  # bytes of the pickle, number of buffers, whether shared
 _SIZE: Final = struct.Struct("<Q")
