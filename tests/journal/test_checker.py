@@ -107,6 +107,17 @@ def test_the_lines_of_several_models_do_not_mix() -> None:
     assert check(story.events) == []
 
 
+def test_closing_a_queue_passes_over_those_who_could_be_granted_in_between() -> None:
+    story = Story().registered(2).held(1, 0).queued(2, manager=True).queued(3)
+    story.left(2, "shutting_down").left(3, "shutting_down")
+    assert check(story.events) == []
+
+
+def test_a_timeout_may_be_early_by_what_rounding_the_bound_takes() -> None:
+    story = Story().held(1, 0).queued(2, bound_ms=1000).later(0.9995).left(2, "timeout")
+    assert check(story.events) == []
+
+
 def test_a_registration_holds_its_model_before_it_is_registered() -> None:
     story = Story().held(1, 0, 1, manager=True).registered(2).loaded(1, 1).bound("r", 1)
     assert check(story.runs("r", 1).ran("r", 1).released(1, 0, 1).held(2, 0).events) == []

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import trio
 import trio.testing
-from trio.testing import MockClock
 
 from paraudio.errors import ConfigError
 from paraudio.journal import Journal, Kind, read
+from paraudio.journal import _journal as journal_module
 from paraudio.journal import _writer as writer_module
 
 
@@ -107,15 +107,17 @@ async def test_the_file_grows_while_the_block_runs(tmp_path: Path, disk: Disk) -
             assert lines(path) == count + 1
 
 
-async def test_events_are_written_in_batches(
-    tmp_path: Path, disk: Disk, autojump_clock: MockClock
+async def test_between_two_writes_events_gather(
+    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(journal_module, "PAUSE_S", 1000)
     async with Journal(tmp_path / "journal") as journal:
-        for _ in range(50):
+        tick(journal)
+        await disk.wrote(2)
+        for _ in range(5):
             tick(journal, 10)
-            await trio.sleep(0.01)
-    assert sum(disk.writes) == 501
-    assert len(disk.writes) <= 9  # the header, one for each tenth of a second, the rest
+            await trio.testing.wait_all_tasks_blocked(0.01)
+    assert disk.writes == [1, 1, 50]
 
 
 async def test_what_was_recorded_before_a_cancellation_is_in_the_file(tmp_path: Path) -> None:
