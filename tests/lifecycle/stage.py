@@ -11,7 +11,7 @@ from paraudio.engines import Family, Job, Result, StreamEvent
 from paraudio.engines.families.simulated import SimulatedFamily
 from paraudio.engines.isolation import Isolation
 from paraudio.errors import ParaudioError
-from paraudio.journal import Event, Kind
+from paraudio.journal import Event, Kind, check
 from paraudio.lifecycle import ModelSnapshot, Runtime, RuntimeSettings, Unloaded, Use
 from paraudio.spec import Json, ModelSpec
 from paraudio.testing import Gates, VirtualIsolation, open_virtual_isolation
@@ -319,28 +319,7 @@ async def open_stage(
         runtime.stop()
     assert runtime.snapshot().phase == "stopped"
     assert runtime.cuts() or not isolation._ports
-    check_journal(journal)
-
-
-def check_journal(journal: Sequence[Event]) -> None:
-    """What must hold of every history, whatever happened in it."""
-    leases: dict[tuple[str | None, Json], list[Kind]] = {}
-    pools: dict[tuple[str | None, Json], list[Kind]] = {}
-    for event in journal:
-        if event.kind in {Kind.GRANTED, Kind.RELEASED, Kind.STUCK, Kind.FREED}:
-            leases.setdefault((event.model, event.facts["ticket"]), []).append(event.kind)
-        if event.kind in {Kind.LOAD_STARTED, Kind.LOAD_FAILED, Kind.PUBLISHED, Kind.RETIRED}:
-            pools.setdefault((event.model, event.facts["generation"]), []).append(event.kind)
-        if event.kind is Kind.DESTROYED:
-            pools[event.model, event.facts["generation"]].append(event.kind)
-    for lease in leases.values():
-        assert lease in (
-            [Kind.GRANTED, Kind.RELEASED],
-            [Kind.GRANTED, Kind.STUCK, Kind.FREED, Kind.RELEASED],
-            [Kind.GRANTED, Kind.STUCK],
-        )
-    for pool in pools.values():
-        assert pool in (
-            [Kind.LOAD_STARTED, Kind.LOAD_FAILED],
-            [Kind.LOAD_STARTED, Kind.PUBLISHED, Kind.RETIRED, Kind.DESTROYED],
-        )
+    for cut in runtime.cuts():
+        record(Kind.CUT, what=cut)
+    violations = check(journal, max_loaded_models=max_loaded_models, tolerance_s=0.001)
+    assert not violations, "\n".join(map(str, violations))

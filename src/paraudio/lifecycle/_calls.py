@@ -146,6 +146,8 @@ class Calls:
     async def _begin(self) -> None:
         if self._ended:
             raise RuntimeError(f"the use of model {self._entry.id!r} has ended")
+        if self._context.phases.stopping:
+            raise self._context.phases.refusal()
         if not self._fresh:
             await self.session.restore()
         self._fresh = False

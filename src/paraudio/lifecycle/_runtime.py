@@ -199,8 +199,8 @@ class Runtime:
 
     def stop(self) -> None:
         """End everything: runs, loads and recoveries are told to stop, then pools are retired."""
+        self.drain()
         self._phases.advance(Phase.STOPPING)
-        self._registry.close()
 
     async def wait_drained(self) -> None:
         """Wait until nobody holds a model; always a checkpoint.
