@@ -1,6 +1,7 @@
 """What the tests of the transport share: a served application, and clients of every kind."""
 
 import os
+import select
 import socket
 import ssl
 import struct
@@ -70,13 +71,13 @@ async def end(send: Send, body: bytes = b"") -> None:
 
 
 async def body_of(receive: Receive) -> bytes:
-    data = b""
+    data = bytearray()
     while True:
         message = await receive()
         assert message["type"] == "http.request"
-        data += bytes(message["body"])
+        data += message["body"]
         if not message["more_body"]:
-            return data
+            return bytes(data)
 
 
 class Scope:
@@ -111,8 +112,12 @@ class Answer:
 
     status: int = 0
     headers: dict[bytes, bytes] = field(default_factory=dict)
-    body: bytes = b""
+    pieces: list[bytes] = field(default_factory=list)
     complete: bool = False
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(self.pieces)
 
 
 class Client:
@@ -157,7 +162,7 @@ class Client:
             elif isinstance(event, h11.Response):
                 got.status, got.headers = event.status_code, dict(event.headers)
             elif isinstance(event, h11.Data):
-                got.body += event.data
+                got.pieces.append(bytes(event.data))
             elif isinstance(event, h11.EndOfMessage):
                 got.complete = True
                 self._waiting = parser.trailing_data[0]
@@ -273,6 +278,15 @@ async def pass_time(clock: trio.testing.MockClock, seconds: float) -> None:
     await settle()
     clock.jump(seconds)
     await settle()
+
+
+async def until_gone(served: Served) -> None:
+    """Wait until the system knows that the only client has closed its side; we need not know."""
+    (connection,) = served.server.population
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLRDHUP)
+    while not poll.poll(0):
+        await settle()
 
 
 @asynccontextmanager

@@ -22,6 +22,7 @@ from tests.transport.kit import (
     routes,
     serving,
     settle,
+    until_gone,
 )
 
 from paraudio.transport import Limits, call_of
@@ -57,6 +58,7 @@ async def test_leaving_is_noticed_behind_a_request_that_came_too_soon(
         await client.send(GET + b"X")
         await settle()
         leave(client)
+        await until_gone(served)
         await pass_time(mock_clock, 0.25)
         assert handler.cancelled
 
@@ -73,6 +75,7 @@ async def test_leaving_is_noticed_behind_a_body_that_nobody_reads(
         await settle()
         assert not handler.ended.is_set()
         leave(client)
+        await until_gone(served)
         await pass_time(mock_clock, 0.25)
         assert handler.cancelled
 
@@ -240,6 +243,7 @@ async def test_grace_ends(mock_clock: trio.testing.MockClock, too_soon: bytes) -
         await client.send(GET + too_soon)
         await settle()
         client.half_close()
+        await until_gone(served)
         await pass_time(mock_clock, 0.25)
         await pass_time(mock_clock, 4.5)
         assert not handler.ended.is_set()
@@ -258,6 +262,8 @@ async def test_grace_is_not_for_a_client_that_resets(
         await client.send(GET + too_soon)
         await settle()
         client.reset()
+        if too_soon:
+            await until_gone(served)
         await pass_time(mock_clock, 0.25)
         assert handler.cancelled
 

@@ -10,6 +10,7 @@ from tests.transport.kit import (
     pass_time,
     serving,
     settle,
+    until_gone,
 )
 from tests.transport.wskit import connect_ws, status_of
 from wsproto.events import BytesMessage, CloseConnection, Ping, Pong, TextMessage
@@ -239,6 +240,7 @@ async def test_leaving_is_noticed_behind_messages_that_nobody_reads(
             await websocket.send(TextMessage(data="more"))
         await settle()
         websocket.client.close()
+        await until_gone(served)
         await pass_time(mock_clock, 0.25)
         assert handler.cancelled
 
