@@ -320,6 +320,19 @@ async def test_a_worker_that_does_not_start_is_a_failed_load(
         await isolation.load(OddFamily(), odd_load())
 
 
+async def test_a_system_without_processes_to_give_is_a_failed_load(
+    isolation: ProcessIsolation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object, **__: object) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    before = psutil.Process().num_fds()
+    monkeypatch.setattr(trio.lowlevel, "open_process", refuse)
+    with pytest.raises(LoadError, match="Resource temporarily unavailable"):
+        await isolation.load(OddFamily(), odd_load())
+    assert psutil.Process().num_fds() == before
+
+
 async def test_a_worker_that_starts_too_slowly_is_a_failed_load(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -113,31 +113,34 @@ class Child:
     @asynccontextmanager
     async def _spawned(self) -> AsyncIterator[tuple[trio.Process, trio.socket.SocketType]]:
         """The process and the socket to it; on the way out it is killed, reaped and cleared up."""
-        ours, theirs = socket.socketpair()
-        tether, held = os.pipe()
-        try:
-            try:
-                process = await trio.lowlevel.open_process(
-                    _command(theirs.fileno(), tether, self._name),
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    pass_fds=[theirs.fileno(), tether],
-                    start_new_session=True,
-                )
-            finally:
-                theirs.close()
-                os.close(tether)
-            self._process, self.pid = process, process.pid
+        with ExitStack() as cleanup:
+            cleanup.callback(self.gone.resolve, Done(None))
+            ours, theirs = socket.socketpair()
+            cleanup.enter_context(ours)
+            with theirs:
+                tether, held = os.pipe()
+                cleanup.callback(os.close, held)
+                try:
+                    process = await self._start(theirs.fileno(), tether)
+                finally:
+                    os.close(tether)
             ours.setblocking(False)
             try:
                 yield process, trio.socket.from_stdlib_socket(ours)
             finally:
                 await self._bury(process)
-        finally:
-            ours.close()
-            os.close(held)
-            self.gone.resolve(Done(None))
+
+    async def _start(self, control: int, tether: int) -> trio.Process:
+        process = await trio.lowlevel.open_process(
+            _command(control, tether, self._name),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=[control, tether],
+            start_new_session=True,
+        )
+        self._process, self.pid = process, process.pid
+        return process
 
     async def _greet(self, control: trio.socket.SocketType) -> None:
         """Wait until the worker is there, and tell it what it must know."""

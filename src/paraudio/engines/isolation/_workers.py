@@ -115,7 +115,10 @@ class Workers:
             lambda: pickled_family(self._family, self._load, number), what, kind=LoadError
         ).unwrap()
         child = Child(self.name, start_timeout_s=self._start_timeout_s)
-        await self._nursery.start(child.run)
+        try:
+            await self._nursery.start(child.run)
+        except OSError as error:  # the system has no process or descriptor left to give
+            raise LoadError(f"{self.name}: no worker process started: {error}") from error
         loading = child.call(what, "load", family, portable_load(self._load), stop=Stop())
         try:
             # Whoever is cancelled need not wait for the load to heed a stop: it can be killed.
