@@ -1,0 +1,5 @@
+"""``python -m paraudio`` is ``paraudio``."""
+
+from paraudio.cli import main
+
+main()
