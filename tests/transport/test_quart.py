@@ -271,12 +271,13 @@ async def test_a_shielded_reader_is_told_that_its_client_left() -> None:
     told = trio.Event()
 
     @app.post("/")
-    async def read() -> None:
+    async def read() -> str:
         with trio.CancelScope(shield=True):
             with pytest.raises(ClientLeftError):
                 await request.body
             told.set()
-        await trio.sleep_forever()
+        await trio.Event().wait()
+        return "never"
 
     async with serving(app) as served:
         client = await served.connect()

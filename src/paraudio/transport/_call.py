@@ -123,6 +123,8 @@ class AppCall:
 
     async def receive(self) -> Message:
         """Wait for the next message of the client."""
+        if self.client_left:
+            await trio.lowlevel.checkpoint()
         return await self._inbox.take()
 
     async def send(self, message: Message) -> None:

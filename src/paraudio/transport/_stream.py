@@ -30,6 +30,7 @@ class GuardedStream(trio.abc.Stream):
         self.socket = stream.socket
         self.sending_since: float | None = None
         self.linger_s = 0.0
+        self._filled = False
         if self.socket.family in (socket.AF_INET, socket.AF_INET6):
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             for name, value in _KEEPALIVE:
@@ -68,10 +69,25 @@ class GuardedStream(trio.abc.Stream):
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """Wait for bytes; none at all means that the client has closed its side."""
-        try:
-            return await self.socket.recv(max_bytes or READ_SIZE)
-        except OSError as error:
-            raise trio.BrokenResourceError from error
+        size = max_bytes or READ_SIZE
+        while True:
+            # A read that came back full has left more; after any other there is nothing yet, and a
+            # try would only cost.
+            if self._filled:
+                await trio.lowlevel.checkpoint()
+            elif self.socket.fileno() == -1:
+                raise trio.ClosedResourceError
+            else:
+                await trio.lowlevel.wait_readable(self.socket)
+            try:
+                data = os.read(self.socket.fileno(), size)
+            except BlockingIOError:
+                self._filled = False
+            except OSError as error:
+                raise trio.BrokenResourceError from error
+            else:
+                self._filled = len(data) == size
+                return data
 
     def abort(self) -> None:
         """End the connection now, with a reset; whoever waits for the socket gets an error."""
