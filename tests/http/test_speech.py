@@ -11,6 +11,7 @@ from tests.http.conftest import OpenWorld, World, spec
 from tests.http.sounds import heard
 from trio.testing import MockClock
 
+from paraudio.audio import FORMATS, content_type
 from paraudio.engines import Audio, Job, Voice
 from paraudio.engines.families._simulated_sound import tone
 
@@ -87,7 +88,21 @@ async def test_a_long_sound_is_encoded_off_the_loop(
     assert reply.body == spoken(text)
 
 
-@pytest.mark.parametrize("kind", ["mp3", "opus", "aac", "flac", "MP3", "", 5, "../wav"])
+@pytest.mark.parametrize("kind", FORMATS)
+async def test_every_format_comes_with_its_content_type(
+    world: World, autojump_clock: MockClock, kind: str
+) -> None:
+    reply = await speak(world, response_format=kind)
+    assert reply.headers["content-type"] == content_type(kind)
+    if kind != "pcm":
+        samples, rate = heard(reply.body)
+        assert len(samples) / rate == pytest.approx(0.44, abs=0.1)
+
+
+UNMADE = [kind for kind in ("mp3", "opus", "aac", "flac") if kind not in FORMATS]
+
+
+@pytest.mark.parametrize("kind", [*UNMADE, "WAV", "", 5, "../wav"])
 async def test_a_format_that_is_not_made_is_refused_with_those_that_are(
     world: World, autojump_clock: MockClock, kind: object
 ) -> None:
