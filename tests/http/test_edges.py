@@ -102,6 +102,21 @@ async def test_a_streamed_transcription_that_ends_early_is_an_error(
         assert [event["type"] for event in events] == ["transcript.text.delta", "error"]
 
 
+async def test_a_result_that_came_whole_frees_the_model_before_it_is_read(
+    open_scripted: OpenWorld,
+) -> None:
+    family = ScriptedFamily(lambda job: Result(text=job.text, audio=Audio(tone(), RATE)))
+    async with open_scripted(family, VOICE) as world:
+        call = world.client.start("POST", "/v1/audio/speech", {**SPEECH, "stream_format": "sse"})
+        call.take(1)
+        await call.wait_bytes()
+        assert not call.ended.is_set()
+        assert world.model().active_slots == 0
+        call.take()
+        await call.ended.wait()
+        assert call.reply.events()[-1] == "[DONE]"
+
+
 def refusing(param: str) -> Callable[[Job], Result]:
     def make(_: Job) -> Result:
         raise InvalidRequestError(f"{param} is not to the family's taste", param=param)

@@ -6,7 +6,7 @@ worker threads, a piece at a time (`paraudio.http._body`).
 
 import mmap
 import tempfile
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import IO, Final, Self
 
 from python_multipart.exceptions import FormParserError
@@ -40,6 +40,7 @@ class Upload:
         self._memory = bytearray()
         self._file: IO[bytes] | None = None
         self._map: mmap.mmap | None = None
+        self._open = ExitStack()
 
     @property
     def in_memory(self) -> int:
@@ -57,7 +58,9 @@ class Upload:
     def to_disk(self) -> None:
         """Move what there is into a file on disk, and write there from now on."""
         if self._file is None:
-            self._file = tempfile.TemporaryFile(buffering=FILE_BUFFER_BYTES)  # noqa: SIM115 - closed by close()
+            self._file = self._open.enter_context(
+                tempfile.TemporaryFile(buffering=FILE_BUFFER_BYTES)
+            )
             self._file.write(self._memory)
             self._memory = bytearray()
 
@@ -76,8 +79,7 @@ class Upload:
             # The traceback of a failed decoding still refers to a view; then the map goes with it.
             with suppress(BufferError):
                 self._map.close()
-        if self._file is not None:
-            self._file.close()
+        self._open.close()
         self._map = self._file = None
         self._memory = bytearray()
 

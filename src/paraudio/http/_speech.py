@@ -18,7 +18,6 @@ from paraudio.http._render import Timing, base64_audio, off_loop
 from paraudio.http._respond import bytes_answer, json_answer
 from paraudio.http._sse import DONE, EVENT_STREAM, Frames, no_result, sse, sse_error
 from paraudio.http._work import Done, open_stream, perform, timing_of
-from paraudio.lifecycle import Use
 from paraudio.spec import Json
 
 SPEECH_FORMATS: Final = (*FORMATS, "json")
@@ -39,7 +38,7 @@ async def create_speech(exchange: Exchange) -> Response:
     if streamed == "sse":
         return await open_stream(exchange, ask, partial(DeltaFrames, exchange))
     if streamed == "audio" and kind in GROWING:
-        return await open_stream(exchange, ask, lambda _use, _job: GrowingFrames(exchange, kind))
+        return await open_stream(exchange, ask, lambda _: GrowingFrames(exchange, kind))
     return await _whole(exchange, ask, kind)
 
 
@@ -87,8 +86,7 @@ class DeltaFrames(Frames[StreamEvent]):
 
     content_type = EVENT_STREAM
 
-    def __init__(self, exchange: Exchange, use: Use, job: Job) -> None:
-        del use
+    def __init__(self, exchange: Exchange, job: Job) -> None:
         self._exchange = exchange
         self._job = job
         self._began = trio.current_time()

@@ -32,7 +32,6 @@ from paraudio.http._transcripts import (
     verbose_json,
 )
 from paraudio.http._work import Done, Render, open_stream, perform, timing_of
-from paraudio.lifecycle import Use
 from paraudio.spec import Json, Task
 
 _BRACKETED: Final = "timestamp_granularities[]"
@@ -122,8 +121,7 @@ class TranscriptFrames(Frames[StreamEvent]):
 
     content_type = EVENT_STREAM
 
-    def __init__(self, exchange: Exchange, use: Use, job: Job) -> None:
-        del use
+    def __init__(self, exchange: Exchange, job: Job) -> None:
         self._job = job
         self._started = exchange.started
         self._first_s: float | None = None

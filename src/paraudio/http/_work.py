@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import trio
 from quart.wrappers import Response
@@ -23,8 +23,6 @@ from paraudio.http._sse import Frames, no_result, pump, stream_answer
 from paraudio.lifecycle import Use
 from paraudio.spec import ModelSpec
 from paraudio.transport import WrittenBody
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +78,12 @@ async def run(use: Use, job: Job, ask: Ask) -> Result:
 
 
 async def open_stream(
-    exchange: Exchange, ask: Ask, frames: Callable[[Use, Job], Frames[StreamEvent]]
+    exchange: Exchange, ask: Ask, frames: Callable[[Job], Frames[StreamEvent]]
 ) -> Response:
     """Start a stream and answer with its events, from the first one on.
 
-    A family that cannot stream runs the whole job, and its result is streamed. Whatever fails
-    before the first event is a plain error, before any header.
+    A family that cannot stream runs the whole job; its result is streamed when the model is free
+    again. Whatever fails before the first event is a plain error, before any header.
 
     Args:
         exchange: The request; it takes the lease over.
@@ -102,8 +100,9 @@ async def open_stream(
             raise no_result() from None
         if first.result is not None:
             check_audible(job, first.result, ask)
-        framed = frames(use, job)
-        exchange.hold(stack.pop_all())
+        framed = frames(job)
+        if use.can_stream:
+            exchange.hold(stack.pop_all())
         body = WrittenBody(partial(pump, first, events, framed, exchange.id))
         return stream_answer(body, framed.content_type)
 
