@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from paraudio.cli._logging import JsonFormatter, TextFormatter, set_up
+from paraudio.cli._logging import JsonFormatter, TextFormatter, set_up, set_up_command
 
 
 @pytest.fixture(autouse=True)
@@ -83,3 +83,12 @@ def test_an_error_level_quiets_libraries_too(monkeypatch: pytest.MonkeyPatch) ->
     set_up("error", "text")
     logging.getLogger("quart").warning("not seen")
     assert stderr.getvalue() == ""
+
+
+def test_a_command_says_what_is_logged_as_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    set_up_command()
+    logger = logging.getLogger("paraudio.a")
+    logger.info("not seen")
+    logger.warning("odd %s", "thing")
+    logger.error("broken")
+    assert capsys.readouterr().err == "warning: odd thing\nerror: broken\n"

@@ -88,7 +88,11 @@ def test_a_refused_start_ends_with_2_and_one_line(
 def test_a_port_that_is_taken_ends_with_2_and_one_line(tmp_path: Path) -> None:
     with serving(tmp_path, [simulated()]) as server:
         port = server.url.rpartition(":")[2]
-        found = ended(tmp_path, "serve", "--port", port, "--log-level", "error")
+        found = ended(
+            tmp_path,
+            *("serve", "--config", str(tmp_path / "server.json"), "--port", port),
+            *("--log-level", "error"),
+        )
         assert server.end(signal.SIGTERM) == 0
     assert found.returncode == 2
     (line,) = found.stderr.decode().splitlines()

@@ -8,6 +8,8 @@ from typing import Final
 
 import click
 
+from paraudio.cli._output import say_error, say_warning
+
 LEVELS: Final = ("debug", "info", "warning", "error")
 
 _COLOURS: Final = {logging.WARNING: "yellow", logging.ERROR: "red", logging.CRITICAL: "red"}
@@ -50,6 +52,19 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False)
+
+
+class _Say(logging.Handler):
+    """Says warnings and errors the way that a command says its own."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say = say_error if record.levelno >= logging.ERROR else say_warning
+        say(record.getMessage())
+
+
+def set_up_command() -> None:
+    """Let a command that is no server say what is logged as a warning or worse."""
+    logging.basicConfig(level=logging.WARNING, handlers=[_Say()], force=True)
 
 
 def set_up(level: str, style: str) -> None:

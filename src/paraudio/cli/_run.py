@@ -115,6 +115,7 @@ def command(
     from paraudio.cli._ask import Ask, check  # noqa: PLC0415 - help must stay fast
     from paraudio.cli._choose import choose  # noqa: PLC0415
     from paraudio.cli._families import OnlyTasks  # noqa: PLC0415
+    from paraudio.cli._logging import set_up_command  # noqa: PLC0415
     from paraudio.config import load  # noqa: PLC0415
 
     loaded = load(config=config, environ=os.environ, flags={}, tasks=OnlyTasks())
@@ -135,6 +136,7 @@ def command(
         output=output,
     )
     check(ask, spec)
+    set_up_command()
     from paraudio.cli._work import work  # noqa: PLC0415 - the engines, after the cheap checks
 
     return work(ask, spec, loaded.settings, as_json=as_json)

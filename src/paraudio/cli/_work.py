@@ -41,8 +41,9 @@ def work(ask: Ask, spec: ModelSpec, settings: Settings, *, as_json: bool) -> int
     settings = resolved(settings)
     isolations: list[Isolation] = []
     code = 0
+    chosen = resolved(settings)
     try:
-        done = trio.run(until_signal, partial(_with_runtime, ask, spec, settings, isolations))
+        done = trio.run(until_signal, partial(_with_runtime, ask, spec, chosen, isolations))
         deliver(done, spec, output=ask.output, as_json=as_json)
     except Interrupted as error:
         if not _abandoned(isolations):
@@ -76,13 +77,12 @@ async def _with_runtime(
     done: Done | None = None
     failures: list[Exception] = []
     known = families()
-    chosen = runtime_settings(settings)
     async with (
         open_isolations(settings, show_progress) as opened,
         trio.open_nursery() as nursery,
     ):
         isolations.extend(opened.values())
-        runtime = Runtime(chosen, families=known, isolations=opened)
+        runtime = Runtime(runtime_settings(settings), families=known, isolations=opened)
         try:
             runtime.add(spec)
             await nursery.start(runtime.run)
