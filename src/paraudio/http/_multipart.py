@@ -7,6 +7,7 @@ worker threads, a piece at a time (`paraudio.http._body`).
 import mmap
 import tempfile
 from contextlib import ExitStack, suppress
+from functools import partial
 from typing import IO, Final, Self
 
 from python_multipart.exceptions import FormParserError
@@ -27,6 +28,7 @@ MAX_PARTS: Final = 1000
 """The most parts of one form."""
 
 _FILE_FIELDS: Final = frozenset({"file", "file[]", "audio"})
+_new_file: Final = partial(tempfile.TemporaryFile, buffering=FILE_BUFFER_BYTES)
 _PLAIN_ENCODINGS: Final = frozenset({"", "binary", "8bit", "7bit"})
 
 
@@ -58,9 +60,7 @@ class Upload:
     def to_disk(self) -> None:
         """Move what there is into a file on disk, and write there from now on."""
         if self._file is None:
-            self._file = self._open.enter_context(
-                tempfile.TemporaryFile(buffering=FILE_BUFFER_BYTES)
-            )
+            self._file = self._open.enter_context(_new_file())
             self._file.write(self._memory)
             self._memory = bytearray()
 
