@@ -1,10 +1,11 @@
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import Result
-from tests.store.fake import CONFIG, WEIGHTS, FakeModel, build
+from tests.store.fake import CONFIG, WEIGHTS, FakeModel, Python, build
 
 import paraudio.store
 from paraudio.store import Store
@@ -111,3 +112,19 @@ def test_a_failed_fetch_ends_with_1(cli: Cli, tmp_path: Path) -> None:
     result = cli("pull", "fake", PIP_FIND_LINKS=str(tmp_path))
     assert result.exit_code == 1
     assert result.stderr.splitlines()[-1].startswith("error: ")
+
+
+def test_an_interrupted_fetch_leaves_nothing(
+    cli: Cli, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The signal comes from the download itself, so that it is certain to be running."""
+    python = Python(tmp_path / "bin")
+    python.does("kill -INT $PPID; exec sleep 600")
+    monkeypatch.setattr(sys, "executable", str(python.script))
+    result = cli("pull", "fake", "--json")
+    assert result.exit_code == 130
+    assert result.stdout == ""
+    assert result.stderr.endswith("error: interrupted\n")
+    (pid,) = python.pids
+    assert not Path(f"/proc/{pid}").exists()
+    assert store.path("fake") is None
