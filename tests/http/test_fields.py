@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paraudio.errors import InvalidRequestError
@@ -30,6 +30,7 @@ def refused(read: Any, *args: Any, **kwargs: Any) -> InvalidRequestError:
     return caught.value
 
 
+@settings(max_examples=40)
 @given(JSON)
 def test_json_that_is_json_is_read_as_the_library_reads_it(value: Any) -> None:
     assert loads(json.dumps(value, ensure_ascii=False).encode()) == value
@@ -165,6 +166,7 @@ def test_a_filled_string_holds_more_than_blanks(value: str) -> None:
     assert refused(Fields({"input": value}).filled, "input").param == "input"
 
 
+@settings(max_examples=40)
 @given(JSON)
 def test_what_is_shown_of_a_value_is_short_and_printable(value: Any) -> None:
     text = shown(value)

@@ -6,9 +6,10 @@ worker threads, a piece at a time (`paraudio.http._body`).
 
 import mmap
 import tempfile
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
-from typing import IO, Final, Self
+from typing import IO, Final, Self, cast
 
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
@@ -28,7 +29,9 @@ MAX_PARTS: Final = 1000
 """The most parts of one form."""
 
 _FILE_FIELDS: Final = frozenset({"file", "file[]", "audio"})
-_new_file: Final = partial(tempfile.TemporaryFile, buffering=FILE_BUFFER_BYTES)
+_new_file: Final = cast(
+    "Callable[[], IO[bytes]]", partial(tempfile.TemporaryFile, buffering=FILE_BUFFER_BYTES)
+)
 _PLAIN_ENCODINGS: Final = frozenset({"", "binary", "8bit", "7bit"})
 
 
