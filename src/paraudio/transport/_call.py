@@ -21,6 +21,10 @@ _DISCONNECTS: Final = frozenset({"http.disconnect", "websocket.disconnect"})
 _BODIES: Final = frozenset({"http.response.body", "websocket.http.response.body"})
 
 
+def _nothing() -> None:
+    """For calls of a connection that cannot stall."""
+
+
 @dataclass(slots=True)
 class Patience:
     """How long this call waits for its client; the application may change it at any time.
@@ -46,6 +50,8 @@ class AppCall:
         scope: The ASGI scope, once the call has begun.
         started: When it began, seconds of the loop's clock.
         client_left: Whether the client went before the answer was complete.
+        when_left: Called in the step in which that is seen, before anything is cancelled; must not
+            raise. The application may set it.
         over: Whether the last message was sent, or the application has ended.
     """
 
@@ -59,11 +65,13 @@ class AppCall:
         report: Report,
         began: Callable[["AppCall"], None],
         ended: Callable[["AppCall"], None],
+        cut_stalled: Callable[[], None] = _nothing,
     ) -> None:
         self.patience = patience
         self.scope: dict[str, Any] = {}
         self.started = trio.current_time()
         self.client_left = False
+        self.when_left: Callable[[], None] | None = None
         self.over = False
         self._app = app
         self._inbox = inbox
@@ -71,6 +79,7 @@ class AppCall:
         self._report = report
         self._began = began
         self._ended = ended
+        self._cut_stalled = cut_stalled
         self._cancel = trio.CancelScope()
         self._sends = 0
         self._send: Callable[[ASGISendEvent | None], Awaitable[None]]
@@ -82,6 +91,14 @@ class AppCall:
         """Whether the application has waited for the client's body for too long."""
         since = self._inbox.starving_since
         return since is not None and now - since > self.patience.body_stall_s
+
+    def cut_stalled(self) -> None:
+        """End the connection if bytes wait on it that its client does not take.
+
+        Nothing else ends such a send, which is shielded: a cancelled application waits for it. For
+        one that has been cancelled by somebody else than its client.
+        """
+        self._cut_stalled()
 
     # What hypercorn's streams use of a task group.
 
@@ -115,6 +132,8 @@ class AppCall:
         """The client is gone: cancel the application, unless its answer is already on the way."""
         if not self.over and not self.client_left:
             self.client_left = True
+            if self.when_left is not None:
+                self.when_left()
             # Before the inbox wakes it: who waits in `receive` is cancelled there.
             self._cancel.cancel("the client left")
         self._inbox.leave(message or {"type": f"{self.scope.get('type', 'http')}.disconnect"})

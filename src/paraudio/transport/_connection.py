@@ -109,6 +109,7 @@ class Connection:
             report=self._shared.report,
             began=self._call_began,
             ended=self._call_ended,
+            cut_stalled=self._cut_stalled,
         )
 
     async def send(self, event: Event) -> None:
@@ -302,6 +303,10 @@ class Connection:
         if phase is not self.phase and self.phase is not Phase.CLOSING:
             self._shared.population.move(self, phase)
             self.since = trio.current_time()
+
+    def _cut_stalled(self) -> None:
+        if self._raw.sending_since is not None:
+            self.leave()
 
     def _call_began(self, call: AppCall) -> None:
         self._calls.add(call)
