@@ -76,6 +76,10 @@ class Inbox:
             self._positions = {each.number: place for place, each in enumerate(self._sweep())}
         return self._positions[ticket.number]
 
+    def waiting(self) -> list[Ticket]:
+        """Every waiting ticket, in order."""
+        return self._sweep()
+
     @property
     def _tombstones(self) -> int:
         """Tickets in the channel that have left."""

@@ -161,6 +161,14 @@ class Line:
             raise ValueError(f"{ticket!r} does not stand in the line of {self.model!r}")
         return self._inbox.position(ticket)
 
+    def waiting(self) -> list[Ticket]:
+        """Every waiting ticket, in order."""
+        return self._inbox.waiting()
+
+    def held(self) -> list[Lease]:
+        """Every lease whose slots are not free, in the order of the grants."""
+        return list(self._held.values())
+
     def _must_wait(self, claim: Claim) -> bool:
         """Whether a newcomer cannot be granted at once."""
         return self._inbox.head is not None or not grantable(

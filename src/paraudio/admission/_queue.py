@@ -185,6 +185,14 @@ class ModelQueue:
         """
         return self._line.position(ticket)
 
+    def waiting(self) -> list[Ticket]:
+        """Every waiting ticket, in order: the first is the head."""
+        return self._line.waiting()
+
+    def held(self) -> list[Lease]:
+        """Every lease whose slots are not free, in the order of the grants."""
+        return self._line.held()
+
     async def _park(self, ticket: Ticket) -> None:
         """Sleep until the ticket is granted or left; at its bound it leaves."""
         with trio.CancelScope(deadline=ticket.deadline) as bound:

@@ -4,7 +4,7 @@ from paraudio.lifecycle._bulk import Unloaded
 from paraudio.lifecycle._phases import Phase
 from paraudio.lifecycle._runtime import Runtime, free_host_memory
 from paraudio.lifecycle._settings import RuntimeSettings
-from paraudio.lifecycle._snapshot import ModelSnapshot, Snapshot
+from paraudio.lifecycle._snapshot import ModelSnapshot, Place, Snapshot
 from paraudio.lifecycle._states import TRANSITIONS, IllegalTransition, State, Trigger, next_state
 from paraudio.lifecycle._use import Use
 
@@ -13,6 +13,7 @@ __all__ = [
     "IllegalTransition",
     "ModelSnapshot",
     "Phase",
+    "Place",
     "Runtime",
     "RuntimeSettings",
     "Snapshot",

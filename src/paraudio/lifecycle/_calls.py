@@ -83,6 +83,11 @@ class Calls:
         self._scope: trio.CancelScope | None = None
         self._quiet = trio.Event()
 
+    @property
+    def busy(self) -> bool:
+        """Whether a call is under way."""
+        return self._scope is not None
+
     async def run(self, job: Job) -> Result:
         """Run one job whole."""
         async with self._call() as run:

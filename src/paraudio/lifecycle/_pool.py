@@ -52,6 +52,8 @@ class Pool:
 
     def take(self, slot: int) -> Seat:
         """Bind the session of a slot to the lease that holds the slot."""
+        if slot in self._users:
+            raise RuntimeError(f"the session of slot {slot} is in use")
         self._users.add(slot)
         return Seat(self, self.sessions[slot])
 

@@ -16,7 +16,14 @@ from paraudio.lifecycle._manage import Management
 from paraudio.lifecycle._phases import Phase, Phases
 from paraudio.lifecycle._registry import Registry
 from paraudio.lifecycle._settings import RuntimeSettings
-from paraudio.lifecycle._snapshot import ModelSnapshot, Snapshot, look, look_at
+from paraudio.lifecycle._snapshot import (
+    ModelSnapshot,
+    Place,
+    Snapshot,
+    look,
+    look_at,
+    places_at,
+)
 from paraudio.lifecycle._use import Use
 from paraudio.spec import IsolationName, ModelSpec
 
@@ -187,6 +194,13 @@ class Runtime:
             ModelNotFoundError: Nothing is registered under that ID.
         """
         return look_at(self._registry.get(model_id).entry)
+
+    def places(self) -> list[Place]:
+        """Where every request stands with each model that it waits for or holds, at this moment.
+
+        Operations that no request asked for, such as idle retirement, are not listed.
+        """
+        return [place for entry in self._registry.entries() for place in places_at(entry)]
 
     async def wait_change(self, revision: int) -> None:
         """Wait until the revision is greater than this one; always a checkpoint."""

@@ -1,9 +1,10 @@
 """What an observer sees: everything at one moment, immutable."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from paraudio.admission import Claim, Lease, Ticket
 from paraudio.lifecycle._entry import Entry
 from paraudio.lifecycle._phases import Phase
 from paraudio.lifecycle._states import State
@@ -56,6 +57,48 @@ class Snapshot:
     revision: int
     phase: Phase
     models: tuple[ModelSnapshot, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a request stands with a model: in its line, or in possession of slots.
+
+    Attributes:
+        request: The request's ID.
+        model: The model's ID.
+        manager: Whether it wants, or has, all slots.
+        position: How many stand before it in the line; None once it was granted.
+        slots: What it holds; empty while it waits.
+        state: What the model is doing.
+    """
+
+    request: str
+    model: str
+    manager: bool
+    position: int | None
+    slots: tuple[int, ...]
+    state: State
+
+
+def places_at(entry: Entry) -> Iterator[Place]:
+    """The places of every request with one model, now: holders first, then the line."""
+
+    def place(of: Lease | Ticket, position: int | None, slots: tuple[int, ...]) -> Place:
+        return Place(
+            request=of.request or "",
+            model=entry.id,
+            manager=of.claim is Claim.MANAGER,
+            position=position,
+            slots=slots,
+            state=entry.state,
+        )
+
+    for lease in entry.queue.held():
+        if lease.request is not None:
+            yield place(lease, None, lease.slots)
+    for position, ticket in enumerate(entry.queue.waiting()):
+        if ticket.request is not None:
+            yield place(ticket, position, ())
 
 
 def look_at(entry: Entry) -> ModelSnapshot:

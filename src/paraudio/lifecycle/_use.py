@@ -124,6 +124,16 @@ class Use:
             await trio.lowlevel.checkpoint()
 
     @property
+    def loading(self) -> bool:
+        """Whether it waits for its model to be loaded."""
+        return self._waiter is not None
+
+    @property
+    def running(self) -> bool:
+        """Whether a call of it is under way."""
+        return self._calls is not None and self._calls.busy
+
+    @property
     def voices(self) -> tuple[str, ...]:
         """Voices of the model itself; once it is ready."""
         return self._ready.pool.model.voices
