@@ -15,6 +15,7 @@ from paraudio.engines import Job
 from paraudio.errors import ParaudioError
 from paraudio.journal import Journal, Kind, check
 from paraudio.lifecycle import ModelSnapshot, Runtime, RuntimeSettings, Use
+from paraudio.lifecycle._reaper import Reaper
 from paraudio.spec import Json, ModelSpec
 from paraudio.testing import Gate, Gates, Stepper, VirtualIsolation, open_virtual_isolation
 
@@ -57,6 +58,8 @@ class House:
         free_memory: Free bytes, as the runtime is told.
         ends: How the visit of each guest ended who has left: a word, or the code of an error.
         answers: What managers were answered.
+        guests: What ends the visit of each guest.
+        left_at: When each guest left, in seconds of the clock.
     """
 
     rules: Rules
@@ -65,6 +68,7 @@ class House:
     ends: dict[str, str] = field(default_factory=dict)
     answers: dict[str, object] = field(default_factory=dict)
     guests: dict[str, trio.CancelScope] = field(default_factory=dict)
+    left_at: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.gates = Gates()
@@ -188,6 +192,12 @@ class House:
         if self.rules.can_kill:
             self.do(lambda: self.isolation.crash(model, session))
 
+    def sweep(self) -> None:
+        """Retire what is idle now, as the reaper does when a model was idle for long enough."""
+        runtime = self.runtime
+        reaper = Reaper(runtime._context, runtime._registry.entries)
+        self.do(lambda: reaper.sweep(self.now))
+
     def drain(self) -> None:
         """Take no more guests."""
         self.do(self.runtime.drain)
@@ -234,12 +244,12 @@ class House:
         return cuts
 
     def _at_rest(self) -> bool:
-        models = self.runtime.snapshot().models
-        return all(
-            (each.active_slots, each.queued_requests, each.queued_managers) == (0, 0, 0)
-            and each.state in {"unloaded", "ready"}
-            for each in models
-        )
+        """Whether nobody holds a model or waits for one; a status does not tell of managers."""
+        for entry in self.runtime._registry.entries():
+            queue = entry.queue.snapshot()
+            if queue.active_slots or queue.queued_requests or queue.queued_managers:
+                return False
+        return True
 
     def _enter(self, name: str, visit: Callable[[], Awaitable[str]]) -> None:
         self.guests[name] = scope = trio.CancelScope()
@@ -251,6 +261,7 @@ class House:
                 except ParaudioError as error:
                     self.ends[name] = error.code
             self.ends.setdefault(name, "cancelled")
+            self.left_at[name] = self.now
 
         assert self._nursery is not None
         nursery = self._nursery

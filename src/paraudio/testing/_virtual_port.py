@@ -11,7 +11,7 @@ from paraudio.engines._stop import Stop
 from paraudio.engines._values import Job, Load, Result, StreamEvent
 from paraudio.engines.isolation._pending import Call, Care, Pending
 from paraudio.engines.isolation._weights import Weights
-from paraudio.engines.worker import Done, Failed, Reply, built, prepare, prepare_all
+from paraudio.engines.worker import Done, Failed, Reply, attempt, built, prepare, prepare_all
 from paraudio.errors import BackendCrashedError, BackendError
 from paraudio.testing._gates import Point
 from paraudio.testing._virtual_calls import Calls, pass_time, pass_to_item
@@ -55,7 +55,7 @@ class VirtualPort:
     def __init__(self, home: Residence, session: SteppedSession, number: int) -> None:
         self._home = home
         self._model = home.model
-        self._session = session
+        self._session: SteppedSession | None = session
         self._number = number
         self.name = f"{home.name}, session {number}"
         self._events: ItemSteps[StreamEvent] | None = None
@@ -77,11 +77,11 @@ class VirtualPort:
         """Prepare and run."""
 
         async def work() -> Reply[Result]:
-            prepared = prepare(self._session, job, f"{self.name}: preparation")
+            prepared = prepare(self._alive(), job, f"{self.name}: preparation")
             if isinstance(prepared, Failed):
                 return prepared
             await self._enter("run", job.text)
-            return Done(await pass_time(self._session.run_steps(prepared.value)))
+            return Done(await pass_time(self._alive().run_steps(prepared.value)))
 
         return self._start("run", work, stop)
 
@@ -89,11 +89,11 @@ class VirtualPort:
         """Prepare a job and begin to stream it."""
 
         async def work() -> Reply[None]:
-            prepared = prepare(self._session, job, f"{self.name}: preparation")
+            prepared = prepare(self._alive(), job, f"{self.name}: preparation")
             if isinstance(prepared, Failed):
                 return prepared
             await self._enter("run", job.text)
-            self._events = self._session.stream_steps(prepared.value)
+            self._events = self._alive().stream_steps(prepared.value)
             return Done(None, touched=True)
 
         return self._start("stream", work, stop)
@@ -102,11 +102,11 @@ class VirtualPort:
         """Prepare jobs and begin to run them."""
 
         async def work() -> Reply[None]:
-            prepared = prepare_all(self._session, jobs, f"{self.name}: preparation")
+            prepared = prepare_all(self._alive(), jobs, f"{self.name}: preparation")
             if isinstance(prepared, Failed):
                 return prepared
             await self._enter("run", " | ".join(job.text or "" for job in jobs))
-            self._results = self._session.batch_steps(prepared.value)
+            self._results = self._alive().batch_steps(prepared.value)
             return Done(None, touched=True)
 
         return self._start("batch", work, stop)
@@ -135,7 +135,7 @@ class VirtualPort:
             self._drop()
             await self._enter("restore")
             try:
-                self._session.reset()
+                self._alive().reset()
             except Exception:
                 self._replace()
             return Done(None)
@@ -148,7 +148,7 @@ class VirtualPort:
         async def work() -> Reply[None]:
             self._drop()
             await self._enter("close_session")
-            self._session.close()
+            self._discard()
             return Done(None)
 
         closing = self._start("close", work)
@@ -181,7 +181,7 @@ class VirtualPort:
         reviving = self._start("revival", lambda: _done(pass_time(steps)), stop := Stop())
         reply = await reviving.wait(stop, self._home.care)
         self._model = reply.unwrap()
-        self._replace()
+        attempt(self._replace, f"{self.name}: revival").unwrap()
         self._lost = False
 
     def crash(self) -> None:
@@ -203,7 +203,8 @@ class VirtualPort:
     def _start(
         self, what: str, work: Callable[[], Awaitable[Reply[T]]], stop: Stop | None = None
     ) -> Pending[T]:
-        heeded = None if self._session.ignores_stop else stop
+        deaf = self._session is not None and self._session.ignores_stop
+        heeded = None if deaf else stop
         self._call = call = self._home.calls.start(f"{self.name}: {what}", work, heeded)
         return call
 
@@ -221,8 +222,17 @@ class VirtualPort:
         self._events = self._results = None
 
     def _replace(self) -> None:
-        self._session.close()
+        self._discard()
         self._session = built(self._model.session(), self.name)
+
+    def _discard(self) -> None:
+        """Close the session; one whose replacement failed is closed already."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+    def _alive(self) -> SteppedSession:
+        return built(self._session, self.name)
 
 
 async def _done(value: Awaitable[T]) -> Reply[T]:
