@@ -18,11 +18,12 @@ from paraudio.engines._ort import OrtSession, Tensor
 from paraudio.engines._stop import Stop
 from paraudio.engines._values import Job, Load, Result, Samples, Segment
 from paraudio.engines.families._files import check_inputs, open_model, weights_file
-from paraudio.engines.families._silero_segments import FRAME, RATE, Rules, find_speech
+from paraudio.engines.families._spans import RATE, Rules, find_speech
 from paraudio.errors import InvalidRequestError
 from paraudio.spec import IsolationName, Json, Task
 
 _MAX_SESSIONS: Final = 16
+_FRAME: Final = 512
 _CONTEXT: Final = 64
 _STATE: Final = 128
 _BLOCK: Final = 512
@@ -183,7 +184,7 @@ class SileroVadSession:
             probabilities, state = self._detector.step(block, state, stop)
             found.append(probabilities)
         probabilities = np.concatenate(found)
-        spans = find_speech(probabilities.tolist(), len(samples), prepared.rules)
+        spans = find_speech(probabilities.tolist(), len(samples), prepared.rules, frame=_FRAME)
         return Result(
             sample_rate=RATE,
             segments=tuple(
@@ -194,7 +195,7 @@ class SileroVadSession:
 
     def reset(self) -> None:
         """Listen to one frame, to prove that the model still does; there is nothing to forget."""
-        block = np.zeros((1, _CONTEXT + FRAME), dtype=np.float32)
+        block = np.zeros((1, _CONTEXT + _FRAME), dtype=np.float32)
         self._detector.step(block, self._detector.start(), Stop())
 
     def close(self) -> None:
@@ -210,12 +211,12 @@ def frames(samples: Samples) -> Iterator[Samples]:
     Yields:
         Shape [frames, 576]; silence stands before the first frame and fills the last.
     """
-    count = -(-len(samples) // FRAME)
+    count = -(-len(samples) // _FRAME)
     if not count:
         return
-    padded = np.zeros(_CONTEXT + count * FRAME, dtype=np.float32)
+    padded = np.zeros(_CONTEXT + count * _FRAME, dtype=np.float32)
     padded[_CONTEXT : _CONTEXT + len(samples)] = samples
-    windows = np.lib.stride_tricks.sliding_window_view(padded, _CONTEXT + FRAME)[::FRAME]
+    windows = np.lib.stride_tricks.sliding_window_view(padded, _CONTEXT + _FRAME)[::_FRAME]
     for first in range(0, count, _BLOCK):
         yield np.ascontiguousarray(windows[first : first + _BLOCK])
 
@@ -273,5 +274,5 @@ class _Stepwise:
 
 def _mean(probabilities: Samples, start: int, end: int) -> float:
     """The mean probability of the frames of a stretch."""
-    within = probabilities[start // FRAME : -(-end // FRAME)]
+    within = probabilities[start // _FRAME : -(-end // _FRAME)]
     return float(np.clip(within.mean(), 0, 1)) if len(within) else 0.0

@@ -11,10 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-FRAME: Final = 512
-"""Samples of one frame, at 16 kHz."""
-
 RATE: Final = 16_000
+"""Samples a second of everything here."""
 
 _HYSTERESIS: Final = 0.15
 _LOWEST: Final = 0.01
@@ -49,20 +47,23 @@ class Span:
     end: int
 
 
-def find_speech(probabilities: Sequence[float], length: int, rules: Rules) -> list[Span]:
+def find_speech(
+    probabilities: Sequence[float], length: int, rules: Rules, *, frame: int
+) -> list[Span]:
     """Find the stretches of speech.
 
     Args:
         probabilities: One for each frame, in order.
         length: Samples of the sound; its last frame may be short.
         rules: What counts as speech.
+        frame: Samples of a frame.
 
     Returns:
         Stretches in order, padded, none overlapping another.
     """
-    finder = _Finder(rules)
+    finder = _Finder(rules, frame)
     for index, probability in enumerate(probabilities):
-        finder.take(index * FRAME, probability)
+        finder.take(index * frame, probability)
     finder.finish(length)
     _pad(finder.found, length, rules.speech_pad_ms * RATE / 1000)
     return finder.found
@@ -75,11 +76,11 @@ class _Finder:
     that turned out to be pauses: where they began and how long they were.
     """
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: Rules, frame: int) -> None:
         self.found: list[Span] = []
         self._rules = rules
         self._leave = max(rules.threshold - _HYSTERESIS, _LOWEST)
-        self._longest = rules.max_speech_s * RATE - FRAME - 2 * rules.speech_pad_ms * RATE / 1000
+        self._longest = rules.max_speech_s * RATE - frame - 2 * rules.speech_pad_ms * RATE / 1000
         self._start: int | None = None
         self._quiet_since: int | None = None
         self._pauses: list[tuple[int, int]] = []
