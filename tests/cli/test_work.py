@@ -233,8 +233,9 @@ def test_a_signal_stops_the_run_and_frees_everything(family: Watching, tmp_path:
 def test_a_run_that_ignores_its_stop_is_left_behind(tmp_path: Path) -> None:
     """The signal is sent from inside the call, so that the call is certain to be running."""
     program = """
-import os, signal, threading
+import atexit, os, signal, threading
 from paraudio.cli import _work, main
+atexit.register(print, "the interpreter was left in the usual way, with a call inside")
 from paraudio.engines.families import _simulated_session as simulated, simulated as family
 run = simulated.SimulatedSession.run
 def interrupting(self, prepared, stop):
@@ -258,6 +259,7 @@ main()
         env=environment(tmp_path, PARAUDIO_CONFIG=str(config)),
     )
     assert found.returncode == 130
+    assert found.stdout == b""
     assert found.stderr == b"error: interrupted; a call that ignores its stop was abandoned\n"
     assert not (tmp_path / "a.wav").exists()
 
