@@ -131,7 +131,7 @@ def _kind(option: Option) -> str:
         return ", ".join(f"`{choice}`" for choice in option.choices)
     words = {bool: "true or false", int: "whole number", float: "number", str: "text"}
     bounds = [
-        f"{word} {bound:g}"
+        f"{word} {int(bound) if float(bound).is_integer() else bound}"
         for word, bound in (("from", option.minimum), ("to", option.maximum))
         if bound is not None
     ]
