@@ -18,7 +18,7 @@ from paraudio.server._stopping import (
 
 async def test_reaching_a_phase_reaches_each_phase_before_it() -> None:
     shutdown = Shutdown()
-    shutdown.advance(Phase.STOPPING)
+    shutdown.advance(Phase.STOPPING, "the test")
     with trio.fail_after(1):
         await shutdown.wait(Phase.DRAINING)
         await shutdown.wait(Phase.STOPPING)
@@ -27,8 +27,8 @@ async def test_reaching_a_phase_reaches_each_phase_before_it() -> None:
 
 async def test_a_phase_never_goes_back() -> None:
     shutdown = Shutdown()
-    shutdown.advance(Phase.LEAVING)
-    shutdown.advance(Phase.DRAINING)
+    shutdown.advance(Phase.LEAVING, "the test")
+    shutdown.advance(Phase.DRAINING, "the test")
     assert shutdown.phase is Phase.LEAVING
 
 
@@ -36,7 +36,7 @@ async def test_a_phase_that_was_not_reached_is_waited_for(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     shutdown = Shutdown()
-    shutdown.advance(Phase.DRAINING)
+    shutdown.advance(Phase.DRAINING, "the test")
     with trio.move_on_after(60) as scope:
         await shutdown.wait(Phase.STOPPING)
     assert scope.cancelled_caught
@@ -68,7 +68,7 @@ def test_a_watchdog_ends_a_process_whose_loop_is_stuck() -> None:
         """
         import time
         from paraudio.server._stopping import watchdog
-        with watchdog(0.1, lambda: print("cut: the loop", flush=True)):
+        with watchdog(-0.7, lambda: print("cut: the loop", flush=True)):
             while True:
                 time.sleep(1)
         """
@@ -82,12 +82,31 @@ def test_a_watchdog_ends_a_process_whose_loop_is_stuck() -> None:
     assert time.monotonic() - start < 30
 
 
+def test_code_that_keeps_the_lock_of_the_interpreter_does_not_keep_the_process() -> None:
+    script = textwrap.dedent(
+        """
+        import ctypes
+        from paraudio.server._stopping import watchdog
+        with watchdog(-0.7, lambda: print("never")):
+            ctypes.PyDLL(None).sleep(60)
+        """
+    )
+    start = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    assert "Timeout" in done.stderr
+    assert done.stdout == ""
+    assert time.monotonic() - start < 30
+
+
 def test_a_report_that_fails_does_not_keep_the_process() -> None:
     script = textwrap.dedent(
         """
         import time
         from paraudio.server._stopping import watchdog
-        with watchdog(0.1, lambda: 1 / 0):
+        with watchdog(-0.7, lambda: 1 / 0):
             while True:
                 time.sleep(1)
         """

@@ -15,7 +15,7 @@ import click
 from paraudio import __version__
 from paraudio.cli._help import EXIT_CODES, Formatted
 from paraudio.cli._output import FAILED, INTERRUPTED, OK, USAGE, exit_code, meant, say_error
-from paraudio.cli._signals import Interrupted
+from paraudio.cli._signals import EarlyEnd, Interrupted
 from paraudio.errors import ParaudioError
 
 COMMANDS: Final = {
@@ -83,8 +83,11 @@ def main(args: Sequence[str] | None = None) -> None:
     Args:
         args: The words after the program's name; None takes those of this process.
     """
+    # Before anything else: what is imported from here on may take a second.
+    words = sys.argv[1:] if args is None else args
+    early = EarlyEnd() if words[:1] == ["serve"] else None
     try:
-        code = run(args)
+        code = run(args, early)
         sys.stdout.flush()
     except BrokenPipeError:
         # Whoever read our output left; nothing is to be told, also not by the interpreter's exit.
@@ -93,10 +96,10 @@ def main(args: Sequence[str] | None = None) -> None:
     sys.exit(code)
 
 
-def run(args: Sequence[str] | None = None) -> int:
+def run(args: Sequence[str] | None = None, early: EarlyEnd | None = None) -> int:
     """Run the command line and return its exit code."""
     try:
-        code = cli.main(args, prog_name="paraudio", standalone_mode=False)
+        code = cli.main(args, prog_name="paraudio", standalone_mode=False, obj=early)
     except click.UsageError as error:
         hint = "" if error.ctx is None else f"See '{error.ctx.command_path} --help'."
         say_error(error.format_message(), hint=hint)

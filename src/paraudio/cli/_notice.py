@@ -1,9 +1,10 @@
 """What a server says when it starts: the policy, who advertises more than one slot, and the URL."""
 
 import logging
+import shlex
 
 from paraudio import __version__
-from paraudio.config import Loaded, Settings
+from paraudio.config import UNIX_PREFIX, Loaded, Settings
 
 log = logging.getLogger("paraudio")
 
@@ -32,6 +33,9 @@ def log_ready(url: str, settings: Settings) -> None:
     speaker = next((spec.id for spec in settings.models if spec.task == "tts"), None)
     if speaker is not None and not settings.api_keys:
         body = f'{{"model":"{speaker}","input":"Hello!"}}'
+        if url.startswith(UNIX_PREFIX):
+            path = url.removeprefix(UNIX_PREFIX)
+            url = f"--unix-socket {shlex.quote(path)} http://localhost"
         log.info("try: curl %s/v1/audio/speech -d '%s' -o hello.wav", url, body)
 
 

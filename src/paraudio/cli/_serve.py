@@ -9,10 +9,11 @@ import click
 
 from paraudio.cli._help import EXIT_CODES, GroupedCommand, GroupedOption
 from paraudio.cli._logging import LEVELS, set_up
+from paraudio.cli._signals import EarlyEnd
 from paraudio.config import SettingInfo, flag_name, settings_info
 
 GROUPS: Final = {
-    "Network": ("host", "port", "api_keys", "tls.cert", "tls.key", "cors_origins"),
+    "Network": ("host", "port", "bind", "api_keys", "tls.cert", "tls.key", "cors_origins"),
     "Scheduling": (
         "parallel_jobs",
         "busy_timeout_ms",
@@ -117,7 +118,15 @@ def _with_settings(function: Callable[..., int]) -> Callable[..., int]:
     default="text",
     help="Lines for people or for machines [default: text].",
 )
-def command(config: Path | None, *, log_level: str, log_format: str, **flags: object) -> int:
+@click.pass_obj
+def command(
+    early: EarlyEnd | None,
+    config: Path | None,
+    *,
+    log_level: str,
+    log_format: str,
+    **flags: object,
+) -> int:
     """Serve models over HTTP until a signal ends it.
 
     Without a configuration file it offers speech (piper-joe), transcription (pocketsphinx-en) and
@@ -136,4 +145,9 @@ def command(config: Path | None, *, log_level: str, log_format: str, **flags: ob
 
     from paraudio.server import run  # noqa: PLC0415 - the whole server, once all is right
 
-    return run(loaded.settings, ready=lambda url: log_ready(url, loaded.settings))
+    def ready(url: str) -> None:
+        if early is not None:
+            early.over = True
+        log_ready(url, loaded.settings)
+
+    return run(loaded.settings, ready=ready)

@@ -1,5 +1,6 @@
 """Configuration: file, environment and flags, merged and checked; errors name the key."""
 
+from paraudio.config._address import INHERITED, UNIX_PREFIX, split_address
 from paraudio.config._defaults import DEFAULT_MODELS
 from paraudio.config._describe import ConfigEntry, describe, model_json
 from paraudio.config._layers import SettingInfo, flag_name, settings_info, variable_name
@@ -10,7 +11,9 @@ from paraudio.config._schema import LiveIngest, Settings, Tls
 
 __all__ = [
     "DEFAULT_MODELS",
+    "INHERITED",
     "STORE_PREFIX",
+    "UNIX_PREFIX",
     "ConfigEntry",
     "LiveIngest",
     "Loaded",
@@ -29,5 +32,6 @@ __all__ = [
     "nearest",
     "parse_model",
     "settings_info",
+    "split_address",
     "variable_name",
 ]

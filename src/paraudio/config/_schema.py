@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, SkipValidation
 
+from paraudio.config._address import checked_place
 from paraudio.config._kinds import (
     Count,
     FilledText,
@@ -45,6 +46,7 @@ def _header_safe(value: str) -> str:
 
 
 ApiKey = Annotated[FilledText, AfterValidator(_header_safe)]
+Place = Annotated[FilledText, AfterValidator(checked_place)]
 
 
 class LiveIngest(Strict):
@@ -78,6 +80,11 @@ class Settings(Strict):
     host: FilledText = Field(default="127.0.0.1", description="address to listen on")
     port: Annotated[int, whole(0, 65535)] = Field(
         default=8080, description="port to listen on; 0 takes a free one"
+    )
+    bind: tuple[Place, ...] = Field(
+        default=(),
+        description="place to listen on instead of host and port: HOST:PORT, unix:PATH (an "
+        "absolute path), or inherited (the sockets that a service manager passed)",
     )
     backend: Literal["cpu", "cuda", "auto"] = Field(
         default="auto", description="where models run: cpu, cuda, or auto (cuda where it works)"

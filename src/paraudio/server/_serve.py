@@ -6,7 +6,7 @@ way.
 """
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Final, TypeAlias
@@ -19,20 +19,22 @@ from paraudio.errors import ConfigError
 from paraudio.http import create_app
 from paraudio.journal import Journal
 from paraudio.lifecycle import Runtime
+from paraudio.server._bind import open_listeners, url_of
 from paraudio.server._compose import open_isolations, resolved, runtime_settings
+from paraudio.server._custom import CustomListeners, Listener, Service
+from paraudio.server._notify import READY, STOPPING, notify
 from paraudio.server._progress import Progress, logged_progress
 from paraudio.server._report import Report
 from paraudio.server._stopping import (
     EXIT_CUT,
     EXIT_OK,
-    WATCHDOG_S,
     Phase,
     Shutdown,
     follow_signals,
     leave,
     watchdog,
 )
-from paraudio.transport import Limits, Server, open_tcp, tls_context
+from paraudio.transport import Limits, Server, tls_context
 
 Ready: TypeAlias = Callable[[str], None]
 """Told the URL once connections are accepted."""
@@ -41,7 +43,11 @@ SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 def run(
-    settings: Settings, *, ready: Ready | None = None, progress: Progress = logged_progress
+    settings: Settings,
+    *,
+    ready: Ready | None = None,
+    progress: Progress = logged_progress,
+    listeners: Sequence[Listener] = (),
 ) -> int:
     """Serve until a signal ends it.
 
@@ -51,6 +57,7 @@ def run(
         settings: The whole configuration.
         ready: Told the URL once connections are accepted.
         progress: How the fetch of a model is shown.
+        listeners: Listeners of other kinds, which serve beside HTTP and drain with it.
 
     Returns:
         0 if everything was drained, 3 if anything was cut.
@@ -67,7 +74,7 @@ def run(
     report = Report()
     refused: list[ConfigError] = []
     try:
-        trio.run(partial(_Serving(settings, progress, report).serve, ready))
+        trio.run(partial(_Serving(settings, progress, listeners, report).serve, ready))
     except* ConfigError as group:
         refused.extend(_leaves(group))
     if refused:
@@ -84,9 +91,16 @@ class _Serving:
     before it.
     """
 
-    def __init__(self, settings: Settings, progress: Progress, report: Report) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        progress: Progress,
+        listeners: Sequence[Listener],
+        report: Report,
+    ) -> None:
         self._settings = settings
         self._progress = progress
+        self._listeners = listeners
         self._report = report
         self._shutdown = Shutdown()
         self._drain_s = settings.drain_timeout_ms / 1000
@@ -120,33 +134,40 @@ class _Serving:
                 runtime.add(spec)
             app = create_app(runtime, settings, families=known, record=journal)
             front = Server(app, _limits(settings))
-            self._report.follow(journal, [runtime.cuts, front.cuts], isolations.values())
+            custom = CustomListeners(self._listeners, Service(runtime, self._shutdown))
+            self._report.follow(
+                journal, [runtime.cuts, front.cuts, custom.cuts], isolations.values()
+            )
             async with trio.open_nursery() as models:
                 await models.start(runtime.run)
                 try:
-                    await self._with_transport(runtime, front, ready)
+                    await self._with_transport(runtime, front, custom, ready)
                 finally:
                     runtime.stop()
             self._report.make()
 
-    async def _with_transport(self, runtime: Runtime, front: Server, ready: Ready | None) -> None:
+    async def _with_transport(
+        self, runtime: Runtime, front: Server, custom: CustomListeners, ready: Ready | None
+    ) -> None:
         """Own the listeners and every connection, until shutdown ends them."""
         tls = self._settings.tls
         secure = None if tls is None else tls_context(tls.cert, tls.key)
-        listeners = await _listen(self._settings)
-        url = _url(self._settings, listeners)
-        async with trio.open_nursery() as transport:
+        async with open_listeners(self._settings) as listeners, trio.open_nursery() as transport:
+            url = url_of(self._settings, listeners)
             await transport.start(partial(front.serve, listeners, ssl_context=secure))
+            transport.start_soon(custom.run)
             if ready is not None:
                 ready(url)
+            notify(READY)
             transport.start_soon(runtime.load_eager)
             await self._shutdown.wait(Phase.DRAINING)
-            await self._drain(runtime, front)
-            self._shutdown.advance(Phase.STOPPING)
+            notify(STOPPING)
+            await self._drain(runtime, front, custom)
             runtime.stop()
             front.stop()
+            custom.stop()
 
-    async def _drain(self, runtime: Runtime, front: Server) -> None:
+    async def _drain(self, runtime: Runtime, front: Server, custom: CustomListeners) -> None:
         """Refuse what is new and wait for what runs, at most until the second signal."""
         runtime.drain()
         front.drain()
@@ -157,9 +178,13 @@ class _Serving:
                 nursery.cancel_scope.cancel("a second signal skips the drain")
 
             nursery.start_soon(skip)
-            with trio.move_on_after(self._drain_s):
+            with trio.move_on_after(self._drain_s) as bound:
                 await runtime.wait_drained()
                 await front.wait_idle()
+                await custom.wait_ended()
+                self._shutdown.advance(Phase.STOPPING, "all is drained")
+            if bound.cancelled_caught:
+                self._shutdown.advance(Phase.STOPPING, "drain_timeout_ms is over")
             nursery.cancel_scope.cancel("drained, or out of time")
 
     async def _leave_in_time(self, to_the_end: ExitStack) -> None:
@@ -169,10 +194,11 @@ class _Serving:
         """
         await self._shutdown.wait(Phase.DRAINING)
         total_s = self._drain_s + self._cancel_s
-        to_the_end.enter_context(watchdog(total_s + WATCHDOG_S, self._report.make))
+        to_the_end.enter_context(watchdog(total_s, self._report.make))
         await self._shutdown.wait(Phase.STOPPING)
         with trio.move_on_after(self._cancel_s):
             await self._shutdown.wait(Phase.LEAVING)
+        self._shutdown.advance(Phase.LEAVING, "cancel_timeout_ms is over")
         self._report.make()
         self._report.flush()
         leave(EXIT_CUT)
@@ -192,24 +218,3 @@ def _limits(settings: Settings) -> Limits:
         slow_client_timeout_s=settings.slow_client_timeout_ms / 1000,
         max_connections=settings.max_connections,
     )
-
-
-async def _listen(settings: Settings) -> list[trio.SocketListener]:
-    """Open the listeners.
-
-    Raises:
-        ConfigError: The address cannot be had; the message says which and why.
-    """
-    try:
-        return await open_tcp(settings.host, settings.port)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot listen on {settings.host}:{settings.port}: {error.strerror}", param="port"
-        ) from error
-
-
-def _url(settings: Settings, listeners: list[trio.SocketListener]) -> str:
-    """The address of the first listener, as a browser wants it."""
-    scheme = "http" if settings.tls is None else "https"
-    host, port = listeners[0].socket.getsockname()[:2]
-    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

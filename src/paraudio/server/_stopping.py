@@ -1,23 +1,27 @@
 """Shutdown in bounded time: drain, then cancel, then leave, whatever a backend or a client does.
 
-Three nets, each for what slips through the one before. The phases are coroutines on the event loop
+Four nets, each for what slips through the one before. The phases are coroutines on the event loop
 and end almost every run by themselves, scope by scope. When the cancel phase is over and a backend
 still ignores its stop, the process is ended from the loop, after the report: no scope can be left
-while a thread is inside of it, and the system frees what a process leaves behind. And for an event
-loop that is itself stuck in foreign code, a watchdog thread does the same.
+while a thread is inside of it, and the system frees what a process leaves behind. For an event loop
+that is itself stuck in foreign code, a watchdog thread does the same. And where that code keeps the
+interpreter's lock, so that no Python runs at all, a thread of the interpreter's own fault handler
+writes where it is stuck, and ends the process with code 1.
 """
 
 import enum
+import faulthandler
 import logging
 import os
 import signal
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
+import psutil
 import trio
 
 log = logging.getLogger(__name__)
@@ -27,6 +31,9 @@ SLACK_S: Final = 1.0
 
 WATCHDOG_S: Final = 0.8
 """When the watchdog acts after both phases: inside the slack, with time left for the report."""
+
+FAULT_S: Final = 0.95
+"""When the fault handler acts after both phases, if the watchdog could not."""
 
 EXIT_OK: Final = 0
 EXIT_CUT: Final = 3
@@ -54,8 +61,15 @@ class Shutdown:
         default_factory=lambda: {phase: trio.Event() for phase in Phase}
     )
 
-    def advance(self, to: Phase) -> None:
-        """Reach a phase, and each phase before it; reaching it again changes nothing."""
+    def advance(self, to: Phase, why: str) -> None:
+        """Reach a phase, and each phase before it; reaching it again changes nothing.
+
+        Args:
+            to: The phase.
+            why: What pushes, for the log.
+        """
+        if to > self.phase:
+            log.info("%s: %s", to.name.lower(), why)
         self.phase = max(self.phase, to)
         for phase, event in self._reached.items():
             if phase <= self.phase:
@@ -70,28 +84,42 @@ async def follow_signals(shutdown: Shutdown, signals: AsyncIterator[int]) -> Non
     """Let each signal push shutdown one phase on: drain, then cancel, then leave."""
     async for number in signals:
         phase = Phase(min(shutdown.phase + 1, Phase.LEAVING))
-        log.info("%s: %s", signal.Signals(number).name, phase.name.lower())
-        shutdown.advance(phase)
+        shutdown.advance(phase, signal.Signals(number).name)
 
 
 def leave(code: int) -> NoReturn:
-    """End the process now: no exit handler runs, no thread is waited for."""
+    """End the process now: no exit handler runs, no thread is waited for, no child is left."""
+    kill_children()
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
 
 
+def kill_children() -> None:
+    """Kill every worker process that is left, with its process group.
+
+    Workers end by themselves when their server is gone, but not while a debugger has stopped them.
+    """
+    with suppress(psutil.Error, OSError):
+        for child in psutil.Process().children():
+            with suppress(psutil.Error, OSError):
+                if os.getpgid(child.pid) == child.pid:
+                    os.killpg(child.pid, signal.SIGKILL)
+                else:
+                    child.kill()
+
+
 @contextmanager
 def watchdog(seconds: float, report: Callable[[], None]) -> Iterator[None]:
-    """End the process from a thread unless the block is left within ``seconds``.
+    """End the process from a thread unless the block is left within ``seconds`` and the slack.
 
     ``report`` runs first, in the thread; what it raises is ignored, since leaving matters more.
     """
     left = threading.Event()
 
     def watch() -> None:
-        if left.wait(seconds):
+        if left.wait(seconds + WATCHDOG_S):
             return
         try:
             report()
@@ -100,8 +128,10 @@ def watchdog(seconds: float, report: Callable[[], None]) -> Iterator[None]:
 
     thread = threading.Thread(target=watch, name="paraudio-watchdog", daemon=True)
     thread.start()
+    faulthandler.dump_traceback_later(seconds + FAULT_S, exit=True)
     try:
         yield
     finally:
+        faulthandler.cancel_dump_traceback_later()
         left.set()
         thread.join()

@@ -1,0 +1,71 @@
+"""Where the server listens: what ``bind`` names; else what it inherited; else host and port."""
+
+import os
+import stat
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager, suppress
+from pathlib import Path
+
+import trio
+
+from paraudio.config import INHERITED, UNIX_PREFIX, Settings, split_address
+from paraudio.errors import ConfigError
+from paraudio.transport import inherited_sockets, open_tcp, open_unix
+
+
+@asynccontextmanager
+async def open_listeners(settings: Settings) -> AsyncIterator[list[trio.SocketListener]]:
+    """Open the listeners; leaving closes them and takes the Unix sockets off the file system.
+
+    Sockets that a service manager passed are used where ``bind`` says ``inherited``, or nothing.
+
+    Raises:
+        ConfigError: An address cannot be had; the message says which and why.
+    """
+    with ExitStack() as closing:
+        listeners: list[trio.SocketListener] = []
+        passed = inherited_sockets()
+        for place in settings.bind or ([INHERITED] if passed else [""]):
+            opened = passed if place == INHERITED else await _open(settings, place, closing)
+            if not opened:
+                raise ConfigError("no socket was inherited (LISTEN_FDS)", param="bind")
+            for listener in opened:
+                closing.callback(listener.socket.close)
+            listeners += opened
+        yield listeners
+
+
+async def _open(settings: Settings, place: str, closing: ExitStack) -> list[trio.SocketListener]:
+    """Open one place of ``bind``; an empty one is host and port."""
+    address = place or f"{settings.host}:{settings.port}"
+    try:
+        if place.startswith(UNIX_PREFIX):
+            path = place.removeprefix(UNIX_PREFIX)
+            listener = await open_unix(path)
+            closing.callback(_remove, Path(path), (await trio.Path(path).stat()).st_ino)
+            return [listener]
+        host, port = split_address(place) if place else (settings.host, settings.port)
+        return await open_tcp(host, port)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot listen on {address}: {error.strerror or error}",
+            param="bind" if place else "port",
+        ) from error
+
+
+def _remove(path: Path, inode: int) -> None:
+    """Take a socket off the file system, unless another server has put its own there."""
+    with suppress(OSError):
+        found = path.lstat()
+        if stat.S_ISSOCK(found.st_mode) and found.st_ino == inode:
+            path.unlink()
+
+
+def url_of(settings: Settings, listeners: list[trio.SocketListener]) -> str:
+    """The address of the first listener: a URL, or ``unix:PATH``."""
+    address = listeners[0].socket.getsockname()
+    if isinstance(address, str | bytes):
+        return f"{UNIX_PREFIX}{os.fsdecode(address)}"
+    scheme = "http" if settings.tls is None else "https"
+    host, port = address[:2]
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

@@ -1,0 +1,56 @@
+"""The harness sees what it is for: it must fail a server that leaves something behind."""
+
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from tests.server.harness import serving, simulated, started
+
+pytestmark = pytest.mark.process
+
+
+async def test_an_idle_server_ends_at_once_with_0(tmp_path: Path) -> None:
+    async with serving(tmp_path, [simulated()]) as served:
+        assert (await served.get("/health")).json["status"] == "ok"
+        assert (await served.run()).status == 200
+        ended = await served.stopped()
+    assert ended.code == 0
+    assert ended.cuts == []
+    assert ended.seconds < 1
+
+
+def test_a_process_that_is_left_is_noticed(tmp_path: Path) -> None:
+    script = "import subprocess; subprocess.Popen(['sleep', '60'], stderr=subprocess.DEVNULL)"
+    with (
+        pytest.raises(AssertionError, match="processes are left"),
+        started(tmp_path, program=(sys.executable, "-c", script)) as served,
+    ):
+        served.end()
+
+
+def test_a_temporary_file_that_is_left_is_noticed(tmp_path: Path) -> None:
+    script = "import tempfile; tempfile.mkstemp()"
+    with (
+        pytest.raises(AssertionError, match="temporary files are left"),
+        started(tmp_path, program=(sys.executable, "-c", script)) as served,
+    ):
+        served.end()
+
+
+def test_a_broken_rule_is_noticed(tmp_path: Path) -> None:
+    script = textwrap.dedent(
+        """
+        import trio
+        from paraudio.journal import Journal, Kind
+        async def main():
+            async with Journal("journal.jsonl") as journal:
+                journal(Kind.RELEASED, "m", ticket=1, slots=[0])
+        trio.run(main)
+        """
+    )
+    with (
+        pytest.raises(AssertionError, match="never queued"),
+        started(tmp_path, program=(sys.executable, "-c", script)) as served,
+    ):
+        served.end()

@@ -1,0 +1,135 @@
+"""Where the server listens, whom it tells, and signals that come before it serves."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+import trio
+from tests.server.clients import connected
+from tests.server.harness import in_threads, serving, simulated, started
+
+pytestmark = pytest.mark.process
+
+
+def caught(pid: int, number: int) -> bool:
+    """Whether a process has a handler for a signal."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("SigCgt:"):
+            return bool(int(line.split()[1], 16) >> (number - 1) & 1)
+    return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("after_s", [0.0, 0.2, 0.8])
+def test_a_signal_during_startup_ends_it_with_0(
+    tmp_path: Path, number: int, after_s: float
+) -> None:
+    # Before the handler is there, the interpreter itself is starting. SIGINT has one from the
+    # beginning, so SIGTERM's tells.
+    with started(tmp_path, [simulated()]) as served:
+        while not caught(served.pid, signal.SIGTERM):
+            assert served.process.poll() is None
+        time.sleep(after_s)  # where in its startup it is hit does not matter
+        served.signal(number)
+        ended = served.end()
+    assert ended.code == 0
+    assert ended.seconds < served.bound_s
+
+
+async def test_a_unix_socket_is_served_and_taken_away(tmp_path: Path) -> None:
+    path = tmp_path / "paraudio.sock"
+    async with serving(tmp_path, [simulated()], "--bind", f"unix:{path}") as served:
+        assert served.url == f"unix:{path}"
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert (await served.run()).status == 200
+        ended = await served.stopped()
+    assert ended.code == 0
+    assert not path.exists()
+
+
+async def test_each_place_of_bind_is_served(tmp_path: Path) -> None:
+    path = tmp_path / "paraudio.sock"
+    places = ["127.0.0.1:0", f"unix:{path}"]
+    async with serving(tmp_path, [simulated()], bind=places) as served:
+        assert served.url.startswith("http://127.0.0.1:")
+        assert (await served.get("/health/live")).status == 200
+        async with await connected(f"unix:{path}") as client:
+            await client.ask("/health/live")
+            assert (await client.answer()).status == 200
+
+
+async def test_inherited_sockets_are_served(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        # As a service manager does it: the variables name the process that they are for.
+        script = textwrap.dedent(
+            f"""
+            import os, sys
+            os.dup2({listener.fileno()}, 3)
+            os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="1")
+            os.execv(sys.executable, [sys.executable, "-m", "paraudio", "serve", *sys.argv[1:]])
+            """
+        )
+        async with serving(
+            tmp_path,
+            [simulated()],
+            program=(sys.executable, "-c", script),
+            pass_fds=[listener.fileno()],
+        ) as served:
+            assert served.url == f"http://127.0.0.1:{port}"
+            assert (await served.run()).status == 200
+
+
+@pytest.mark.parametrize(
+    ("place", "word"),
+    [
+        ("inherited", "no socket was inherited"),
+        ("unix:/nowhere/there.sock", "No such file"),
+        (f"unix:/tmp/{'long' * 30}", "AF_UNIX path too long"),
+        ("unix:here", "absolute path"),
+        ("::1:80", "brackets"),
+        ("127.0.0.1:x", "port"),
+    ],
+)
+def test_a_place_that_cannot_be_had_ends_with_2_and_one_line(
+    tmp_path: Path, place: str, word: str
+) -> None:
+    with started(tmp_path, [simulated()], "--bind", place, "--log-level", "error") as served:
+        ended = served.end()
+    assert ended.code == 2
+    (line,) = ended.said
+    assert word in line
+
+
+async def test_the_service_manager_is_told(tmp_path: Path) -> None:
+    place = tmp_path / "notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(place))
+        manager.settimeout(30)
+        environ = {"NOTIFY_SOCKET": str(place)}
+        async with in_threads(started(tmp_path, [simulated()], environ=environ)) as served:
+            assert await trio.to_thread.run_sync(manager.recv, 64) == b"READY=1"
+            served.url = (await served.heard("listening on ")).partition("on ")[2].split()[0]
+            async with await served.begin("/v1/tasks/run", {"model": "sim", "request": {}}):
+                served.signal()
+                assert await trio.to_thread.run_sync(manager.recv, 64) == b"STOPPING=1"
+            assert (await served.ended()).code == 0
+
+
+def test_an_abstract_socket_and_a_deaf_manager_are_no_trouble(tmp_path: Path) -> None:
+    script = "from paraudio.server._notify import *; notify(READY); notify(STOPPING)"
+    name = f"paraudio-test-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(f"\0{name}")
+        manager.settimeout(30)
+        for address in (f"@{name}", str(tmp_path / "nobody")):
+            environ = {**os.environ, "NOTIFY_SOCKET": address}
+            subprocess.run([sys.executable, "-c", script], env=environ, check=True, timeout=60)
+        assert manager.recv(64) == b"READY=1"
+        assert manager.recv(64) == b"STOPPING=1"
