@@ -37,8 +37,12 @@ async def test_all_means_every_model_in_the_order_of_registration(
         for name in "abc":
             await stage.ask(name, name)
         await stage.unload_many("bulk", None)
+        await stage.unload_many("named", ["a", "b", "c"])
         await stage.done()
         assert stage.answers["bulk"] == Unloaded(("b", "c", "a"), ())
+        assert stage.answers["named"] == Unloaded(("a", "b", "c"), ())
+        barriers = [each.model for each in stage.kinds(Kind.QUEUED) if each.facts["manager"]]
+        assert barriers == ["b", "c", "a"] * 2, "the order is one for all, whatever is asked for"
         assert not any(each.loaded for each in stage.runtime.snapshot().models)
 
 

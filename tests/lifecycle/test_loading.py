@@ -166,6 +166,9 @@ async def test_a_load_nobody_waits_for_any_more_still_publishes(autojump_clock: 
         await stage.pass_time(2)
         assert stage.model("a").state == "ready"
         assert stage.model("a").active_slots == 0
+        for name in ("first", "second"):
+            await stage.ask(name, "a")
+            assert stage.made_by(name) == ("/a", 1)
 
 
 @pytest.mark.contract("time/disconnect_waiting_initialization")
@@ -179,6 +182,17 @@ async def test_a_follower_that_leaves_gives_its_slot_up_at_once(autojump_clock: 
         await stage.done()
         assert stage.ends()["queued"] == ("done", 2)
         assert stage.gates.count("load") == 1
+
+
+async def test_a_follower_that_left_drives_nothing(autojump_clock: MockClock) -> None:
+    async with open_stage(spec("a", 2, load_ms=1000, fail_loads=1)) as stage:
+        await stage.ask("driver", "a")
+        await stage.ask("follower", "a")
+        await stage.cancel("follower")
+        await stage.done()
+        assert stage.ends()["driver"] == ("server_error", 1)
+        await stage.pass_time(5)
+        assert stage.model("a").generation == 1
 
 
 async def test_when_the_load_of_a_driver_that_left_fails_the_next_waiter_drives(

@@ -141,12 +141,8 @@ class Users(RuleBasedStateMachine):
         stage = self.open_one
 
         async def crash() -> None:
-            for port in stage.isolation._ports:
-                running = port._call is not None and not port._call.ended
-                # A replacement that fails is the business of whoever restores a session.
-                fails = port._home.load.options["fail_clone"]
-                if port._home.can_kill and port.is_of(model, session) and (running or not fails):
-                    port.crash()
+            if any(port._home.can_kill for port in stage.isolation._ports):
+                stage.isolation.crash(model, session)
 
         self.stepper.step(crash)
 

@@ -1,6 +1,7 @@
 """The parts that decide without a loop, or nearly so."""
 
 import itertools
+from unittest.mock import Mock
 
 import pytest
 import trio
@@ -21,6 +22,7 @@ from paraudio.lifecycle import (
 )
 from paraudio.lifecycle._changes import Changes
 from paraudio.lifecycle._phases import Phases
+from paraudio.lifecycle._pool import Pool
 from paraudio.lifecycle._promise import Promise
 from paraudio.spec import Json
 
@@ -130,6 +132,17 @@ async def test_stopping_cancels_some_scopes_at_once_and_others_after_a_grace(
         ("shielded", 6),
         ("shielded", 7),
     ]
+
+
+def test_a_slot_of_a_pool_has_one_user() -> None:
+    first, second = Mock(), Mock()
+    pool = Pool(Mock(), [first, second], 1)
+    assert pool.take(1) == (pool, second)
+    with pytest.raises(RuntimeError, match="slot 1 is in use"):
+        pool.take(1)
+    pool.put(1)
+    assert not pool.in_use
+    pool.take(1)
 
 
 async def test_a_promise_is_kept_or_broken_for_all_who_wait() -> None:

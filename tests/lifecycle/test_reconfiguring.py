@@ -217,11 +217,12 @@ async def test_the_capacity_is_not_carried_over_to_other_weights(
 ) -> None:
     async with open_stage(spec("a", 1, capacity=2)) as stage:
         await stage.ask("first", "a")
-        await stage.register("other", spec("a", 1, capacity=4))
-        await stage.unload("u", "a")
-        await stage.register("three", spec("a", 3, capacity=4))
+        await stage.register("other", spec("a", 1, capacity=4, fail_loads=1))
+        assert isinstance(stage.errors.pop("other"), LoadError)
+        await stage.register("three", spec("a", 3, capacity=4, fail_loads=1))
         await stage.done()
         assert stage.model("a").slots == 3
+        assert stage.model("a").max_parallel_slots == 4
         assert not stage.errors
 
 

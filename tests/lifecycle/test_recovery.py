@@ -103,6 +103,21 @@ async def test_a_session_that_cannot_be_replaced_has_the_model_loaded_anew(
         stage.assert_quiet()
 
 
+async def test_the_last_user_of_a_broken_pool_makes_way_for_who_waits(
+    autojump_clock: MockClock,
+) -> None:
+    async with open_stage(spec("a", 2, run_ms=2000, fail_clone=3), can_kill=True) as stage:
+        await stage.ask("r0", "a")
+        await stage.ask("r1", "a", run_ms=5000)
+        await stage.ask("waits", "a")
+        await stage.pass_time(1)
+        stage.isolation.crash("a", session=1)
+        await stage.done()
+        assert stage.when("waits", "granted") == 1
+        assert stage.ends()["waits"] == ("done", 7)
+        assert stage.made_by("waits") == ("/a", 2)
+
+
 async def test_a_broken_pool_that_nobody_wants_is_retired(autojump_clock: MockClock) -> None:
     async with open_stage(spec("a", 2, run_ms=2000, fail_clone=3), can_kill=True) as stage:
         await stage.ask("r0", "a")
@@ -163,7 +178,7 @@ async def test_a_request_that_was_granted_but_never_asks_leaves_a_broken_pool_be
 
 
 async def test_a_stuck_slot_does_not_keep_the_others_from_a_new_pool(
-    autojump_clock: MockClock,
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     model = spec("a", 2, ignore_cancel=True, fail_clone=3)
     async with open_stage(model, hang_timeout_s=2) as stage:
@@ -180,6 +195,7 @@ async def test_a_stuck_slot_does_not_keep_the_others_from_a_new_pool(
         assert stage.model("a").stuck_slots == 1
         await stage.pass_time(60)
         stage.assert_quiet()
+        assert caplog.text.count("could not be restored") == 1, "only what is in use is restored"
         await stage.ask("again", "a")
         await stage.ask("more", "a")
         await stage.done()

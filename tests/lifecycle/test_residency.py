@@ -130,6 +130,23 @@ async def test_a_change_gives_room_to_who_waits_and_then_waits_for_room(
         assert stage.retirements() == [("a", "reconfigure"), ("b", "evict")]
 
 
+async def test_a_change_that_finds_no_room_any_more_ends_committed_and_unloaded(
+    autojump_clock: MockClock,
+) -> None:
+    specs = [spec("a", path="/old", unload_ms=500), spec("b", run_ms=10_000)]
+    async with open_stage(*specs, max_loaded_models=1) as stage:
+        await stage.ask("a", "a")
+        await stage.register("change", spec("a", path="/new"), bound_ms=2000)
+        await stage.ask("b", "b")
+        await stage.pass_time(3)
+        assert stage.ends()["change"] == ("server_busy", 2.5)
+        seen = stage.model("a")
+        assert (seen.state, seen.loaded, seen.spec.path) == ("unloaded", False, "/new")
+        await stage.done()
+        await stage.ask("again", "a")
+        assert stage.made_by("again")[0] == "/new"
+
+
 async def test_a_probe_evicts_nobody(autojump_clock: MockClock) -> None:
     specs = [spec("a", 2), spec("b", run_ms=5000)]
     async with open_stage(*specs, max_loaded_models=2) as stage:
