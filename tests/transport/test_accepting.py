@@ -49,7 +49,7 @@ async def test_without_descriptors_the_server_waits_and_goes_on(
 ) -> None:
     running = Scope()
     app = routes(root=hello, hang=running.hang)
-    async with serving(app, seconds=1000) as served:
+    async with serving(app, limits=Limits(max_connections=4), seconds=1000) as served:
         busy = await served.connect()
         await busy.send(b"GET /hang HTTP/1.1\r\nHost: x\r\n\r\n")
         await running.began.wait()

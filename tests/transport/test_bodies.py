@@ -294,4 +294,19 @@ async def test_a_stream_that_never_waits_lets_others_run() -> None:
                 assert (await other.ask("/fine")).body == b"/fine"
             assert not streaming.ended.is_set()
             served.server.stop()
+        await streaming.ended.wait()
         assert streaming.cancelled
+
+
+async def test_a_cancelled_application_sends_no_further_piece() -> None:
+    async def give_up(scope: Message, receive: Receive, send: Send) -> None:
+        await begin(send)
+        with trio.CancelScope() as giving_up:
+            await more(send, b"before ")
+            giving_up.cancel()
+            await more(send, b"after ")
+        await end(send, b"end")
+
+    async with serving(routes(root=give_up)) as served:
+        got = await (await served.connect()).ask()
+        assert (got.body, got.complete) == (b"before end", True)

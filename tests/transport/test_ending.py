@@ -1,5 +1,6 @@
 """Drain lets what runs run; stop ends everything in the step that calls it."""
 
+import os
 import time
 
 import pytest
@@ -110,7 +111,8 @@ async def test_drain_answers_a_request_that_has_just_come() -> None:
     async with serving(routes(root=hello)) as served:
         client = await served.connect()
         await client.ask()
-        await client.send(GET)
+        await settle()
+        os.write(client.socket.fileno(), GET)
         served.server.drain()  # in the same step: the request is in the socket, and nobody saw it
         got = await client.answer()
         assert (got.body, got.headers[b"connection"]) == (b"/", b"close")

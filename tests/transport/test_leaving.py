@@ -48,6 +48,21 @@ async def test_leaving_cancels_what_runs(leave: Callable[[Client], None]) -> Non
 
 
 @LEAVING
+async def test_leaving_is_seen_at_once_also_where_an_upgrade_was_offered(
+    leave: Callable[[Client], None],
+) -> None:
+    # What curl --http2 sends. The reader may not parse on, but it can read on.
+    handler = Scope()
+    async with serving(routes(root=handler.hang), limits=Limits(sweep_s=1000)) as served:
+        client = await served.connect()
+        await client.send(GET[:-2] + b"Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n")
+        await handler.began.wait()
+        leave(client)
+        await handler.ended.wait()
+        assert handler.cancelled
+
+
+@LEAVING
 async def test_leaving_is_noticed_behind_a_request_that_came_too_soon(
     leave: Callable[[Client], None], mock_clock: trio.testing.MockClock
 ) -> None:

@@ -147,20 +147,20 @@ class AppCall:
         return await self._inbox.take()
 
     async def send(self, message: Message) -> None:
-        """Send a message; returns when the socket, or the stream's window, has taken it."""
-        if self.client_left:
-            await trio.lowlevel.checkpoint()
-            return
+        """Send a message; returns when the socket, or the stream's window, has taken it.
+
+        Cancelled before it begins, nothing is sent; later, the message is sent all the same. The
+        last message is always sent.
+        """
         if _is_last(message):
             self._finish()
-            await self._send(message)  # type: ignore[arg-type]  # checked by hypercorn's stream
-            return
-        await self._send(message)  # type: ignore[arg-type]
-        self._sends += 1
-        if self._sends % SENDS_PER_YIELD == 0:
-            await trio.lowlevel.checkpoint()
         else:
             await trio.lowlevel.checkpoint_if_cancelled()
+            self._sends += 1
+            if self._sends % SENDS_PER_YIELD == 0:
+                await trio.lowlevel.cancel_shielded_checkpoint()
+        if not self.client_left:
+            await self._send(cast("ASGISendEvent", message))
 
     async def _put(self, message: ASGIReceiveEvent) -> None:
         if message["type"] in _DISCONNECTS:
