@@ -83,7 +83,7 @@ def reader(model_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iter
             stderr=sink,
         )
     try:
-        address = f"http://localhost:{port}"
+        address = f"http://127.0.0.1:{port}"
         wait_until_ready(server, address, log)
         yield Reader(folder, address, environment)
         server.send_signal(signal.SIGTERM)
