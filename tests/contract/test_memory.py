@@ -1,0 +1,97 @@
+"""What an unload gives back: everything, also after many rounds."""
+
+import gc
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import psutil
+import pytest
+import trio
+
+from paraudio.engines import Job
+from paraudio.engines.families.simulated import SimulatedFamily
+from paraudio.engines.isolation import (
+    Isolation,
+    open_process_isolation,
+    open_thread_isolation,
+)
+from paraudio.lifecycle import Runtime, RuntimeSettings
+from paraudio.spec import IsolationName, ModelSpec
+
+MEBIBYTE = 2**20
+WEIGHTS_MB = 48
+NOISE_MB = 24
+"""What an interpreter may take and keep in the meantime; less than one set of weights."""
+
+
+def resident_mb() -> float:
+    """Memory of this process and its children."""
+    gc.collect()
+    here = psutil.Process()
+    sizes = [each.memory_info().rss for each in (here, *here.children(recursive=True))]
+    return sum(sizes) / MEBIBYTE
+
+
+@asynccontextmanager
+async def running(name: IsolationName, isolation: Isolation, slots: int) -> AsyncIterator[Runtime]:
+    runtime = Runtime(
+        RuntimeSettings(parallel_jobs=True, isolation=name),
+        families={"simulated": SimulatedFamily()},
+        isolations={name: isolation},
+    )
+    runtime.add(
+        ModelSpec(
+            id="m",
+            family="simulated",
+            path="/m",
+            task="tts",
+            slots=slots,
+            load_options={"memory_mb": WEIGHTS_MB},
+        )
+    )
+    async with trio.open_nursery() as nursery:
+        await nursery.start(runtime.run)
+        yield runtime
+        runtime.stop()
+
+
+async def use(runtime: Runtime) -> None:
+    async with runtime.use("m", request="r") as it:
+        await it.ready()
+        await it.run(Job(task="tts", text="x"))
+
+
+@pytest.mark.contract("beyond/g11_memory_released_after_unload")
+@pytest.mark.parametrize("slots", [1, 2, 4])
+async def test_many_rounds_of_load_and_unload_leave_memory_flat(slots: int) -> None:
+    async with (
+        open_thread_isolation() as isolation,
+        running("thread", isolation, slots) as runtime,
+    ):
+        await use(runtime)
+        assert resident_mb() > WEIGHTS_MB
+        await runtime.unload("m")
+        before = resident_mb()
+        await use(runtime)
+        assert resident_mb() - before > WEIGHTS_MB / 2, "the weights are really held"
+        for _ in range(15):
+            await runtime.unload("m")
+            await use(runtime)
+        await runtime.unload("m")
+        assert resident_mb() - before < NOISE_MB
+
+
+@pytest.mark.process
+@pytest.mark.contract("beyond/g11_memory_released_after_unload")
+async def test_an_unload_ends_the_processes_and_takes_all_their_memory_back() -> None:
+    async with (
+        open_process_isolation() as isolation,
+        running("process", isolation, 2) as runtime,
+    ):
+        before = resident_mb()
+        for _ in range(2):
+            await use(runtime)
+            assert resident_mb() - before > 2 * WEIGHTS_MB, "each worker has its own"
+            await runtime.unload("m")
+            assert psutil.Process().children(recursive=True) == []
+            assert resident_mb() - before < NOISE_MB
