@@ -178,7 +178,9 @@ async def test_a_request_that_was_granted_but_never_asks_leaves_a_broken_pool_be
 
 
 async def test_a_stuck_slot_does_not_keep_the_others_from_a_new_pool(
-    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+    autojump_clock: MockClock,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     model = spec("a", 2, ignore_cancel=True, fail_clone=3)
     async with open_stage(model, hang_timeout_s=2) as stage:
@@ -186,8 +188,7 @@ async def test_a_stuck_slot_does_not_keep_the_others_from_a_new_pool(
         await stage.cancel("hangs")
         await stage.pass_time(2)
         assert stage.model("a").stuck_slots == 1
-        session = stage.isolation._ports[1]
-        session._session.reset = _fail  # type: ignore[method-assign]
+        monkeypatch.setattr(stage.isolation._ports[1]._session, "reset", _fail)
         await stage.stream("breaks", "a")
         await stage.ask("next", "a")
         await stage.done()
