@@ -54,6 +54,14 @@ class ForbiddenError(ParaudioError):
     code = "forbidden"
 
 
+class RequestCancelledError(ParaudioError):
+    """Somebody cancelled the request by its ID; 499, which no client library tries again."""
+
+    status = 499
+    type = "request_cancelled"
+    code = "request_cancelled"
+
+
 class NotFoundError(ParaudioError):
     """There is no such route or thing."""
 

@@ -135,6 +135,7 @@ class Call:
         if self.refuse_start:
             self.hang_up()
             await trio.lowlevel.checkpoint()
+            return
         if message["type"] == "http.response.start":
             assert not self.reply.status
             self.reply.status = message["status"]
@@ -142,7 +143,7 @@ class Call:
                 self.reply.headers[name.decode().lower()] = value.decode("latin-1")
         else:
             assert not self.reply.complete
-            while len(self.reply.body) >= self.taken:
+            while message["body"] and len(self.reply.body) >= self.taken:
                 await self._changed.wait()
             self.reply.body += message["body"]
             self.reply.complete = not message.get("more_body", False)

@@ -52,14 +52,16 @@ async def test_the_one_that_manages_holds_every_slot(autojump_clock: MockClock) 
 
 
 async def test_a_use_tells_whether_it_loads_or_runs(autojump_clock: MockClock) -> None:
-    async with open_stage(spec("a", 1, load_ms=1000)) as stage:
-        async with stage.runtime.use("a", request="r") as use:
-            assert (use.loading, use.running) == (False, False)
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(use.ready)
-                await stage.pass_time(0.5)
-                assert (use.loading, use.running) == (True, False)
-            assert (use.loading, use.running) == (False, False)
-            async with use.stream(job("a")):
-                assert (use.loading, use.running) == (False, True)
-            assert (use.loading, use.running) == (False, False)
+    async with (
+        open_stage(spec("a", 1, load_ms=1000)) as stage,
+        stage.runtime.use("a", request="r") as use,
+    ):
+        assert (use.loading, use.running) == (False, False)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(use.ready)
+            await stage.pass_time(0.5)
+            assert (use.loading, use.running) == (True, False)
+        assert (use.loading, use.running) == (False, False)
+        async with use.stream(job("a")):
+            assert (use.loading, use.running) == (False, True)
+        assert (use.loading, use.running) == (False, False)

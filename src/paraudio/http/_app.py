@@ -1,10 +1,9 @@
 """The application: quart with our connection, our errors, and a table of routes."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, cast
 
-from hypercorn.typing import ASGISendCallable
 from quart import Quart
 from quart.sessions import NullSession, SecureCookieSessionInterface
 from quart.typing import ResponseTypes
@@ -16,16 +15,33 @@ from werkzeug.wrappers import Response as WerkzeugResponse
 
 from paraudio.config import Settings
 from paraudio.engines import Family
-from paraudio.errors import ShuttingDownError
-from paraudio.http import _batch, _health, _models, _speech, _tasks, _transcriptions, _voice_list
+from paraudio.errors import RequestCancelledError, ShuttingDownError
+from paraudio.http import (
+    _batch,
+    _health,
+    _models,
+    _requests,
+    _speech,
+    _tasks,
+    _transcriptions,
+    _voice_list,
+)
+from paraudio.http._access import note_end
 from paraudio.http._core import Core, Route
 from paraudio.http._errors import answer_to, split_cancelled
 from paraudio.http._exchange import Exchange
 from paraudio.http._gate import cors_headers, is_preflight, pass_gate, preflight_headers
 from paraudio.http._respond import empty_answer, error_answer
+from paraudio.http._sending import Sender
+from paraudio.http._sse import sse_error
 from paraudio.journal import Recorder, no_record
 from paraudio.lifecycle import Runtime
-from paraudio.transport import HttpConnection, PullRequest, WebsocketConnection
+from paraudio.transport import (
+    HttpConnection,
+    PullRequest,
+    WebsocketConnection,
+    send_response,
+)
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +53,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *_batch.ROUTES,
     *_voice_list.ROUTES,
     *_tasks.ROUTES,
+    *_requests.ROUTES,
 )
 
 
@@ -70,16 +87,34 @@ class ApiRequest(PullRequest):
 class Connection(HttpConnection):
     """One request in quart, within its own exchange."""
 
-    async def serve(self, request: TrioRequest, send: ASGISendCallable) -> None:
+    async def serve(self, request: TrioRequest, send: Callable[[Any], Awaitable[None]]) -> None:
         """Answer a request; what it holds is released when the answer is sent, or cut off."""
-        app, ours = cast("Api", self.app), cast("ApiRequest", request)
-        exchange = ours.exchange = Exchange(app.core, request)
+        ours = cast("ApiRequest", request)
+        exchange = ours.exchange = Exchange(self.api.core, request, Sender(send))
+        try:
+            await self._answer(exchange, request)
+        finally:
+            note_end(exchange)
+
+    @property
+    def api(self) -> "Api":
+        """The application."""
+        return cast("Api", self.app)
+
+    async def _answer(self, exchange: Exchange, request: Request) -> None:
+        sender = exchange.sender
         try:
             async with exchange:
-                await super().serve(request, send)
+                await send_response(sender, await self.api.handle_request(request))
         except ShuttingDownError as error:
             # A stream that had begun; the transport breaks off what is not complete.
             log.info("request %s was cut off: %s", exchange.id, error.message)
+        except (Exception, BaseExceptionGroup) as error:
+            if not exchange.cancelled or split_cancelled(error)[0]:
+                raise
+            # What the handler raised on its way out was logged; the client hears of the cancel.
+        if exchange.cancelled and not sender.complete:
+            await self.api.tell_cancelled(exchange)
 
 
 class NoSessions(SecureCookieSessionInterface):
@@ -141,8 +176,24 @@ class Api(QuartTrio):
             if cancelled:
                 raise
             response = error_answer(answer)
+        return self._marked(response, exchange)
+
+    async def tell_cancelled(self, exchange: Exchange) -> None:
+        """Tell a client that its request was cancelled: whole, or at the end of its events.
+
+        Of anything else that has begun the transport breaks off what is not complete.
+        """
+        error = RequestCancelledError(f"the request {exchange.id} was cancelled by its ID")
+        answer = answer_to(error, exchange.id)
+        if not exchange.sender.started:
+            await send_response(exchange.sender, self._marked(error_answer(answer), exchange))
+        elif exchange.sender.events:
+            await exchange.sender.finish(sse_error(answer))
+
+    def _marked(self, response: Response, exchange: Exchange) -> Response:
+        """The response with the headers that every one has."""
         response.headers["X-Request-Id"] = exchange.id
-        response.headers.update(cors_headers(request, self.core.settings))
+        response.headers.update(cors_headers(exchange.request, self.core.settings))
         return response
 
     async def _dispatch(self, exchange: Exchange, request: Request) -> Response:

@@ -50,6 +50,7 @@ async def read_json(exchange: Exchange, *, empty: bool = False) -> Fields:
             f"this route takes application/json, not {request.mimetype!r}"
         )
     data = b"".join([piece async for piece in pieces(request)])
+    exchange.reading = False
     if core.settings.log_request_body:
         log.info("request %s: body %r", exchange.id, data[:LOGGED_BYTES])
     if empty and not data.strip():
@@ -85,6 +86,7 @@ async def read_form(exchange: Exchange) -> Form:
             parser.feed(bytes(waiting))
         else:
             await workers.run(parser.feed, bytes(waiting))
+        exchange.reading = False
         return parser.finish()
     except BaseException:
         parser.form.close()

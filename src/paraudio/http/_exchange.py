@@ -15,10 +15,16 @@ import trio
 from quart.wrappers import Request
 
 from paraudio.http._core import Core
+from paraudio.http._sending import Sender
 from paraudio.journal import Kind
+from paraudio.lifecycle import Use
 from paraudio.transport import call_of
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/+=@-]{0,127}\Z")
+_PARAMETER: Final = re.compile(r"<(?:\w+:)?(\w+)>")
+
+UNMATCHED: Final = "unmatched"
+"""What stands for the route of a request that no route takes."""
 
 
 def request_id(given: str | None, core: Core) -> str:
@@ -36,16 +42,68 @@ class Exchange:
         request: The request.
         id: Its ID, which the answer, the log and the journal name.
         started: When its head had come, in seconds of the server's clock.
+        sender: How far its answer has got.
+        reading: Whether its body is still to come.
+        model: The model that it asks for, once that is known.
+        use: Its use of that model, once there is one.
+        ended: Set when the handler is done and nothing that it opened is left.
     """
 
-    __slots__ = ("_held", "core", "id", "request", "started")
+    __slots__ = (
+        "_answered",
+        "_scope",
+        "_stack",
+        "core",
+        "ended",
+        "id",
+        "model",
+        "reading",
+        "request",
+        "sender",
+        "started",
+        "use",
+    )
 
-    def __init__(self, core: Core, request: Request) -> None:
+    def __init__(self, core: Core, request: Request, sender: Sender) -> None:
         self.core = core
         self.request = request
         self.id = request_id(request.headers.get("X-Request-Id"), core)
         self.started = trio.current_time()
-        self._held: AsyncExitStack | None = None
+        self.sender = sender
+        self.reading = request.method == "POST"
+        self.model: str | None = None
+        self.use: Use | None = None
+        self.ended = trio.Event()
+        self._scope = trio.CancelScope()
+        self._stack = AsyncExitStack()
+        self._answered = False
+
+    @property
+    def path(self) -> str:
+        """The path of its route, with names where paths differ: few, whatever clients send."""
+        rule = self.request.url_rule
+        return UNMATCHED if rule is None else _PARAMETER.sub(r"{\1}", rule.rule)
+
+    @property
+    def client(self) -> str | None:
+        """Where it came from, as host and port."""
+        address = self.request.scope.get("client")
+        return None if address is None else f"{address[0]}:{address[1]}"
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether somebody cancelled it; a client that leaves is another matter."""
+        return self._scope.cancel_called
+
+    def cancel(self) -> None:
+        """End it as if its client had left."""
+        self._scope.cancel("the request was cancelled by its ID")
+
+    def cut_stalled(self) -> None:
+        """Reset its connection if that is all that keeps it from ending."""
+        call = call_of(cast("dict[str, Any]", self.request.scope))
+        if call is not None:
+            call.cut_stalled()
 
     def hold(self, stack: AsyncExitStack) -> None:
         """Take over what a handler opened, to be closed when the exchange ends.
@@ -53,12 +111,21 @@ class Exchange:
         Called as the last step of a handler, in the task that serves the request, so that scopes
         close in the order in which they were opened. What is closed sooner is closed then.
         """
-        if self._held is not None:
+        if self._answered:
             raise RuntimeError("an exchange has one answer")
-        self._held = stack
+        self._answered = True
+        self._stack.push_async_exit(stack)
 
     async def __aenter__(self) -> Self:
+        """Become known by the ID, and be told when the client leaves."""
         self.core.in_flight[self.id] = self
+        self._stack.callback(self._end)
+        call = call_of(cast("dict[str, Any]", self.request.scope))
+        if call is not None:
+            call.when_left = self._note_left
+            if call.client_left:
+                self._note_left()
+        self._stack.enter_context(self._scope)
         return self
 
     async def __aexit__(
@@ -67,12 +134,15 @@ class Exchange:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool | None:
+        """Close what is held; swallows the cancellation that `cancel` began, and nothing else."""
+        return await self._stack.__aexit__(kind, error, trace)
+
+    def _end(self) -> None:
+        del self.core.in_flight[self.id]
         call = call_of(cast("dict[str, Any]", self.request.scope))
-        if call is not None and call.client_left:
-            self.core.record(Kind.DISCONNECTED, request=self.id)
-        try:
-            if self._held is not None:
-                return await self._held.__aexit__(kind, error, trace)
-            return None
-        finally:
-            del self.core.in_flight[self.id]
+        if call is not None:
+            call.when_left = None
+        self.ended.set()
+
+    def _note_left(self) -> None:
+        self.core.record(Kind.DISCONNECTED, request=self.id)

@@ -36,6 +36,7 @@ async def load_model(exchange: Exchange) -> Response:
     core = exchange.core
     fields = await read_json(exchange)
     spec = parse_model(fields.all(), parallel=core.settings.parallel_jobs, base=None)
+    exchange.model = spec.id
     changed = await core.runtime.register(spec, request=exchange.id)
     return json_answer({"id": spec.id, "loaded": True, "reconfigured": changed})
 
@@ -45,6 +46,7 @@ async def unload_model(exchange: Exchange) -> Response:
     fields = await read_json(exchange)
     fields.only(("id", "busy_timeout_ms"))
     model_id, bound_ms = fields.filled("id", "the ID of a model"), bound_field(fields)
+    exchange.model = model_id
     try:
         await exchange.core.runtime.unload(model_id, bound_ms=bound_ms, request=exchange.id)
     except ModelNotFoundError as error:

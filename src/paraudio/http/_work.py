@@ -47,7 +47,10 @@ Render: TypeAlias = Callable[[Done], Awaitable[Response]]
 
 def lease(exchange: Exchange, ask: Ask) -> AbstractAsyncContextManager[Use]:
     """The model that a request asks for, for as long as the block lasts."""
-    return exchange.core.runtime.use(ask.model, request=exchange.id, bound_ms=ask.bound_ms)
+    exchange.model = ask.model
+    use = exchange.core.runtime.use(ask.model, request=exchange.id, bound_ms=ask.bound_ms)
+    exchange.use = use
+    return use
 
 
 async def perform(exchange: Exchange, ask: Ask, render: Render) -> Response:
