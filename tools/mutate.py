@@ -30,8 +30,9 @@ ROOT: Final = Path(__file__).parents[1]
 PACKAGE: Final = Path("src", "paraudio")
 COPIED: Final = ("src", "tests", "docs", "pyproject.toml")
 FLOOR: Final = 0.9
-PATIENCE_S: Final = 240
-"""How long one run of tests may take; a mutant that hangs is killed by that."""
+PATIENCE: Final = 4
+"""How many times longer than usual a run of tests may take; a mutant that hangs is killed by it."""
+LONGEST_S: Final = 1800
 
 FAST: Final = {
     "admission": [
@@ -232,6 +233,7 @@ class Workshop:
 
     def __init__(self, root: Path, base: Path, count: int) -> None:
         self._free: SimpleQueue[Path] = SimpleQueue()
+        self._patience: dict[tuple[str, ...], float] = {}
         for number in range(count):
             place = base / f"copy{number}"
             for name in COPIED:
@@ -243,34 +245,38 @@ class Workshop:
                     shutil.copy(source, place / name)
             self._free.put(place)
 
-    def try_out(self, mutant: Mutant | None, suites: Sequence[Sequence[str]]) -> str:
-        """What kills a mutant: ``fast``, ``slow``, ``time``; or ``nobody``."""
+    def measure(self, suites: Sequence[Sequence[str]]) -> bool:
+        """Run tests without a mutant, to learn how long they take; whether they pass."""
         place = self._free.get()
         try:
-            file = None if mutant is None else place / mutant.file
-            original = "" if file is None else file.read_text(encoding="utf-8")
-            if file is not None and mutant is not None:
-                file.write_text(mutant.source, encoding="utf-8")
-            try:
-                return _killer(place, suites)
-            finally:
-                if file is not None:
-                    file.write_text(original, encoding="utf-8")
+            for suite in suites:
+                began = time.perf_counter()
+                if not _passes(place, suite, LONGEST_S):
+                    return False
+                took = time.perf_counter() - began
+                self._patience[tuple(suite)] = PATIENCE * took + 10
+            return True
         finally:
             self._free.put(place)
 
+    def try_out(self, mutant: Mutant, suites: Sequence[Sequence[str]]) -> str:
+        """What kills a mutant: ``fast``, ``slow``, ``time``; or ``nobody``."""
+        place = self._free.get()
+        file = place / mutant.file
+        original = file.read_text(encoding="utf-8")
+        file.write_text(mutant.source, encoding="utf-8")
+        try:
+            for name, suite in zip(("fast", "slow"), suites, strict=False):
+                passed = _passes(place, suite, self._patience[tuple(suite)])
+                if not passed:
+                    return "time" if passed is None else name
+            return "nobody"
+        finally:
+            file.write_text(original, encoding="utf-8")
+            self._free.put(place)
 
-def _killer(place: Path, suites: Sequence[Sequence[str]]) -> str:
-    for name, suite in zip(("fast", "slow"), suites, strict=False):
-        passed = _passes(place, suite)
-        if passed is None:
-            return "time"
-        if not passed:
-            return name
-    return "nobody"
 
-
-def _passes(place: Path, suite: Sequence[str]) -> bool | None:
+def _passes(place: Path, suite: Sequence[str], patience_s: float) -> bool | None:
     """Whether the tests pass; None if they did not end."""
     environment = os.environ | {
         "PYTHONPATH": str(place / "src"),
@@ -286,7 +292,7 @@ def _passes(place: Path, suite: Sequence[str]) -> bool | None:
         start_new_session=True,
     )
     try:
-        return run.wait(PATIENCE_S) == 0
+        return run.wait(patience_s) == 0
     except subprocess.TimeoutExpired:
         os.killpg(run.pid, signal.SIGKILL)
         run.wait()
@@ -335,8 +341,8 @@ def main() -> int:
             room: [FAST[room]] if arguments.fast else [FAST[room], SLOW[room]] for room in FAST
         }
         for room in arguments.rooms:
-            if (killer := workshop.try_out(None, suites[room])) != "nobody":
-                tell(f"the tests of {room} fail without any mutant ({killer})")
+            if not workshop.measure(suites[room]):
+                tell(f"the tests of {room} fail without any mutant")
                 return 1
         results = pool.map(lambda each: workshop.try_out(each[1], suites[each[0]]), chosen)
         survivors = []
