@@ -21,7 +21,7 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Handler: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
 
-CUSHION = 0.02
+CUSHION = 0.03
 """How long nothing may happen, in real seconds, until the loopback counts as quiet."""
 
 
@@ -273,6 +273,12 @@ async def settle() -> None:
     await trio.testing.wait_all_tasks_blocked(CUSHION)
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait until something is true that other tasks make true."""
+    while not condition():
+        await settle()
+
+
 async def pass_time(clock: trio.testing.MockClock, seconds: float) -> None:
     """Let virtual time pass, and everything happen that is due."""
     await settle()
@@ -282,11 +288,10 @@ async def pass_time(clock: trio.testing.MockClock, seconds: float) -> None:
 
 async def until_gone(served: Served) -> None:
     """Wait until the system knows that the only client has closed its side; we need not know."""
-    (connection,) = served.server.population
+    (connection,) = served.server._population
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLRDHUP)
-    while not poll.poll(0):
-        await settle()
+    await until(lambda: bool(poll.poll(0)))
 
 
 @asynccontextmanager

@@ -1,8 +1,10 @@
 """Bodies in both directions: bounded on the way in, never falsely whole on the way out."""
 
+import h11
 import pytest
 import trio
 import trio.testing
+from tests.transport.h2kit import connect_h2
 from tests.transport.kit import (
     Message,
     Receive,
@@ -205,6 +207,23 @@ async def test_a_failure_before_the_body_of_known_length_is_a_500() -> None:
         served.errors_of(ValueError)
 
 
+@pytest.mark.parametrize("length", [[], [(b"content-length", b"2")]], ids=["chunked", "length"])
+@pytest.mark.parametrize("version", [1, 2])
+async def test_a_header_that_would_split_the_answer_is_a_500(
+    length: list[tuple[bytes, bytes]], version: int
+) -> None:
+    async def split(scope: Message, receive: Receive, send: Send) -> None:
+        await begin(send, [*length, (b"x", b"a\r\nset-cookie: b")])
+        await end(send, b"hi")
+
+    async with serving(routes(root=split)) as served:
+        if version == 1:
+            assert (await (await served.connect()).ask()).status == 500
+        else:
+            assert (await (await connect_h2(served)).ask()).status == 500
+        served.errors_of(h11.LocalProtocolError)
+
+
 async def test_a_failure_at_once_is_a_500() -> None:
     async def fail(scope: Message, receive: Receive, send: Send) -> None:
         raise ValueError
@@ -231,7 +250,7 @@ async def test_head_and_body_of_known_length_leave_together() -> None:
     async with serving(routes(root=hello)) as served:
         client = await served.connect()
         await settle()
-        (connection,) = served.server.population
+        (connection,) = served.server._population
         send_now = connection._raw.send_now
 
         def noted(data: bytes) -> int:

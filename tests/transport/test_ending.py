@@ -1,7 +1,10 @@
 """Drain lets what runs run; stop ends everything in the step that calls it."""
 
 import os
+import socket
+import ssl
 import time
+from collections.abc import Callable
 
 import pytest
 import trio
@@ -24,6 +27,7 @@ from tests.transport.kit import (
     routes,
     serving,
     settle,
+    until,
 )
 
 from paraudio.transport import Limits, Server, open_tcp
@@ -125,7 +129,7 @@ async def test_drain_gives_half_a_head_a_moment_only(mock_clock: trio.testing.Mo
         slow, quick = await served.connect(), await served.connect()
         for client in (slow, quick):
             await client.send(GET[:20])
-        await settle()
+        await until(lambda: served.server.connections().head == 2)
         served.server.drain()
         await quick.send(GET[20:])
         assert (await quick.answer()).status == 200
@@ -173,7 +177,8 @@ async def test_drain_refuses_streams_that_come_too_late() -> None:
         client = await connect_h2(served)
         await client.begin(b"/gate")
         await gate.began.wait()
-        served.server.context.terminated.fire()  # draining, but this client has not heard of it
+        # Draining, but this client has not heard of it.
+        served.server._shared.context.terminated.fire()
         late = await client.ask()
         assert late.reset == ErrorCodes.REFUSED_STREAM
         gate.go.set()
@@ -221,8 +226,8 @@ async def test_stop_ends_everything_at_once() -> None:
         await clients[2].send(b"GET /stream HTTP/1.1\r\nHost: x\r\n\r\n")
         await clients[3].send(b"GET / HT")
         await clients[4].ask()
-        await settle()
-        assert served.server.connections().requests == 3
+        await until(lambda: served.server.connections().head == 1)
+        await until(lambda: served.server.connections().requests == 3)
         began = time.perf_counter()
         served.server.stop()
         await served.ended.wait()
@@ -243,11 +248,40 @@ async def test_stop_in_the_step_in_which_it_is_called() -> None:
         clients = [await served.connect() for _ in range(3)]
         for client in clients:
             await client.ask()
-        connections = list(served.server.population)
+        connections = list(served.server._population)
         listeners = served.server._listeners
         served.server.stop()
         assert all(connection.fileno() == -1 for connection in connections)
         assert all(listener.socket.fileno() == -1 for listener in listeners)
+
+
+@pytest.mark.parametrize("end_it", [Server.drain, Server.stop])
+async def test_a_connection_that_is_accepted_in_the_moment_of_the_end(
+    end_it: Callable[[Server], None],
+) -> None:
+    for _ in range(30):  # the scheduler decides whether the listener or we come first
+        async with serving(routes(root=hello)) as served:
+            late = socket.create_connection(("127.0.0.1", served.port))
+            await trio.lowlevel.checkpoint()
+            end_it(served.server)
+            await served.ended.wait()
+            late.close()
+
+
+async def test_drain_gives_a_handshake_a_moment_only(
+    mock_clock: trio.testing.MockClock,
+) -> None:
+    limits = Limits(slow_client_timeout_s=20, keep_alive_s=300, linger_s=1)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    async with serving(
+        routes(root=hello), limits=limits, ssl_context=context, seconds=1000
+    ) as served:
+        client = await served.connect()
+        await settle()
+        served.server.drain()
+        await pass_time(mock_clock, 1.3)
+        assert served.ended.is_set()
+        await client.ended()
 
 
 async def test_stop_waits_for_an_application_that_cannot_be_cancelled() -> None:

@@ -199,7 +199,7 @@ async def test_a_bug_in_a_connection_ends_that_connection_and_is_reported() -> N
     async def app(scope: Message, receive: Receive, send: Send) -> None:
         if scope["path"] == "/bug":
             # What a bug in protocol code looks like from outside: an exception in the reader.
-            (connection,) = [one for one in server.population if "/bug" in str(one)]
+            (connection,) = [one for one in server._population if "/bug" in str(one)]
             connection._protocol = None
         await hello(scope, receive, send)
 

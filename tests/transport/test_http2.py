@@ -52,7 +52,7 @@ async def test_many_requests_on_one_connection() -> None:
         streams = [await client.begin(b"/a/%d" % number) for number in range(50)]
         bodies = [(await client.answer(stream)).body for stream in streams]
         assert bodies == [b"/a/%d" % number for number in range(50)]
-        assert holdings(list(served.server.population)) == [0, 0, 0, 0]
+        assert holdings(list(served.server._population)) == [0, 0, 0, 0]
 
 
 async def test_a_body_larger_than_every_window() -> None:
@@ -259,7 +259,7 @@ async def test_streams_leave_nothing_behind_however_they_end() -> None:
             await client.flush()
         assert (await client.ask()).body == b"/"
         await settle()
-        assert holdings(list(served.server.population)) == [0, 0, 0, 0]
+        assert holdings(list(served.server._population)) == [0, 0, 0, 0]
         assert served.server.connections().requests == 0
         served.errors_of(ValueError)
 

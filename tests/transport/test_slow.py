@@ -17,6 +17,7 @@ from tests.transport.kit import (
     routes,
     serving,
     settle,
+    until,
 )
 
 from paraudio.transport import Limits, call_of
@@ -28,6 +29,7 @@ async def test_half_a_head_is_cut_off(mock_clock: trio.testing.MockClock) -> Non
     async with serving(routes(root=hello), limits=LIMITS, seconds=1000) as served:
         client = await served.connect()
         await client.send(b"GET / HTTP/1.1\r\nHos")
+        await until(lambda: served.server.connections().head == 1)
         await pass_time(mock_clock, 19)
         assert served.server.connections().head == 1
         await pass_time(mock_clock, 1.5)

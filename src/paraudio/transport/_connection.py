@@ -6,46 +6,28 @@ at once, which also ends sends that are stuck in a shield, and the calls are can
 wake the connection's own task, which does the ending, so nobody closes under the hands of another.
 """
 
-import ssl
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import trio
 from hypercorn.events import Closed, Event, RawData, Updated
 from hypercorn.protocol.h11 import H2ProtocolAssumedError
 from hypercorn.utils import parse_socket_addr
 
-from paraudio.transport._asgi import ASGIApp, Context, Cut, Report
+from paraudio.transport._asgi import Cut
 from paraudio.transport._call import AppCall, Patience
 from paraudio.transport._h2 import H2
 from paraudio.transport._h11 import H11
 from paraudio.transport._inbox import BodyInbox, MessageInbox
-from paraudio.transport._limits import READ_SIZE, Limits, ProtocolConfig
-from paraudio.transport._phase import Phase, Population
+from paraudio.transport._limits import READ_SIZE
+from paraudio.transport._phase import Phase
+from paraudio.transport._shared import Shared
 from paraudio.transport._stream import GuardedStream
 
 _GONE: Final = (trio.BrokenResourceError, trio.ClosedResourceError)
 
 _FAREWELL_S: Final = 1.0
 """The longest that the last bytes of a connection, such as the end of TLS, may take."""
-
-
-class Shared(Protocol):
-    """What the connections of one server have in common."""
-
-    app: ASGIApp
-    limits: Limits
-    config: ProtocolConfig
-    context: Context
-    population: Population
-    ssl_context: ssl.SSLContext | None
-    report: Report
-
-    def call_began(self) -> None:
-        """One call of the application more is running."""
-
-    def call_ended(self) -> None:
-        """One less."""
 
 
 class Connection:
@@ -127,8 +109,8 @@ class Connection:
 
     @property
     def busy(self) -> bool:
-        """Whether ending it now takes something from somebody."""
-        return bool(self._calls) or self.phase is Phase.HEAD
+        """Whether ending it now takes something from somebody; half a head is no request yet."""
+        return bool(self._calls)
 
     @property
     def parked(self) -> bool:
@@ -211,7 +193,7 @@ class Connection:
             await self._take(data)
             if self.phase is Phase.ACTIVE:
                 continue
-            if self.context.terminated.is_set():
+            if self._shared.draining:
                 self.finish()
                 return
             if self.phase is Phase.IDLE and self._protocol and self._protocol.begun:
@@ -292,7 +274,7 @@ class Connection:
         if idle and self.phase is Phase.ACTIVE:
             self._enter(Phase.IDLE)
             self._idle.set()
-            if self.context.terminated.is_set():
+            if self._shared.draining:
                 self.finish()
         elif not idle and self.phase in (Phase.IDLE, Phase.HEAD):
             self._enter(Phase.ACTIVE)

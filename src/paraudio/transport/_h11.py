@@ -104,10 +104,11 @@ class H11(H11Protocol):
         """Send an event, together with the head that was held back for it."""
         data = b""
         if self._held is not None:
-            held, self._held = self._held, None
             # An answer that is complete before its question is ends the connection.
             early = self.connection.their_state in _BODY_COMES
-            data = self._serialized(self._head(held, early=early))
+            head = self._head(self._held, early=early)
+            self._held = None  # not before the head has proved to be one
+            data = self._serialized(head)
         data += self._serialized(event)
         if data:
             await self.send(RawData(data=data))

@@ -13,13 +13,14 @@ from contextlib import contextmanager
 from typing import Final, cast
 
 import h2.events
+import h11
 import trio
 from h2.connection import ConnectionState as H2State
 from h2.errors import ErrorCodes
 from h2.exceptions import ProtocolError
 from h2.settings import SettingCodes, Settings
 from hypercorn.events import Closed, Event, RawData, Updated
-from hypercorn.protocol.events import Body, EndBody, Request, StreamClosed
+from hypercorn.protocol.events import Body, EndBody, Request, Response, StreamClosed
 from hypercorn.protocol.events import Event as StreamEvent
 from hypercorn.protocol.h2 import H2Protocol
 from hypercorn.protocol.http_stream import HTTPStream
@@ -121,6 +122,9 @@ class H2(H2Protocol):
         elif isinstance(event, StreamClosed):
             await self._part(event.stream_id)
         else:
+            if isinstance(event, Response):
+                # h2 would send what h11 refuses: a line break within a header, for one.
+                h11.Response(headers=event.headers, status_code=event.status_code)
             await super().stream_send(event)
 
     @contextmanager
@@ -269,7 +273,10 @@ class H2(H2Protocol):
             else:
                 self.connection.end_stream(stream_id)
         except ProtocolError:
+            # The stream is closed already, or h2 does not take what the application sends.
+            self._reset(stream_id, ErrorCodes.INTERNAL_ERROR)
             await self._forget(stream_id)
+            await self._flush()
             return
         if (upload := self._uploads.get(stream_id)) and upload.blocked_since is not None:
             upload.blocked_since = trio.current_time()

@@ -10,10 +10,11 @@ from typing import Final
 
 import trio
 
-from paraudio.transport._asgi import ASGIApp, Context, Report
+from paraudio.transport._asgi import ASGIApp, Report
 from paraudio.transport._connection import Connection
-from paraudio.transport._limits import Limits, ProtocolConfig
-from paraudio.transport._phase import Phase, Population
+from paraudio.transport._limits import Limits
+from paraudio.transport._phase import Phase
+from paraudio.transport._shared import Shared
 from paraudio.transport._sweeper import Sweeper
 
 log = logging.getLogger(__name__)
@@ -62,21 +63,15 @@ class Server:
         on_error: Told what failed: an application's error, or a connection's.
     """
 
-    def __init__(self, app: ASGIApp, limits: Limits | None = None, *, on_error: Report = log_error):
-        self.app = app
-        self.limits = limits or Limits()
-        self.config = ProtocolConfig(self.limits)
-        self.context = Context()
-        self.population = Population()
-        self.ssl_context: ssl.SSLContext | None = None
-        self.report = on_error
-        self._sweeper = Sweeper(self.population, self.limits)
-        self._room = trio.Semaphore(self.limits.max_connections)
+    def __init__(
+        self, app: ASGIApp, limits: Limits | None = None, *, on_error: Report = log_error
+    ) -> None:
+        self._shared = Shared(app, limits or Limits(), on_error)
+        self._population = self._shared.population
+        self._sweeper = Sweeper(self._shared)
+        self._room = trio.Semaphore(self._shared.limits.max_connections)
         self._listeners: list[trio.SocketListener] = []
         self._accepting = trio.CancelScope()
-        self._stopped = False
-        self._calls = 0
-        self._idle = trio.lowlevel.ParkingLot()
         self._cuts: list[str] = []
 
     async def serve(
@@ -96,7 +91,7 @@ class Server:
             ssl_context: How to speak TLS on all of them; None for plain text.
             task_status: Told once connections are accepted.
         """
-        self.ssl_context = ssl_context
+        self._shared.ssl_context = ssl_context
         self._listeners = list(listeners)
         async with trio.open_nursery() as guards:
             guards.start_soon(self._sweeper.run)
@@ -115,35 +110,31 @@ class Server:
         Listeners and idle connections close now. Answers that have not begun say
         ``Connection: close``; HTTP/2 clients are told GOAWAY. Then `serve` ends by itself.
         """
-        self.context.terminated.fire()
-        self._sweeper.draining = True
+        self._shared.context.terminated.fire()
         self._stop_accepting()
-        for connection in self.population:
+        for connection in self._population:
             connection.drain()
         self._close_idle()
 
     def stop(self) -> None:
         """Cancel every connection's scope and reset its socket, all in this step."""
-        self._stopped = True
-        self.context.terminated.fire()
+        self._shared.context.terminated.fire()
         self._stop_accepting()
-        for connection in self.population:
+        for connection in self._population:
             if connection.busy:
                 self._cuts.append(f"cut off {connection}")
             connection.stop()
 
     async def wait_idle(self) -> None:
         """Wait until no request is in progress: no application runs, no answer is being sent."""
-        await trio.lowlevel.checkpoint()
-        while self._calls:
-            await self._idle.park()
+        await self._shared.wait_idle()
 
     def connections(self) -> Connections:
         """Count the connections, now."""
-        count = self.population.count
+        count = self._population.count
         return Connections(
-            total=len(self.population),
-            requests=self._calls,
+            total=len(self._population),
+            requests=self._shared.calls,
             active=count(Phase.ACTIVE),
             idle=count(Phase.IDLE),
             head=count(Phase.HEAD),
@@ -153,18 +144,6 @@ class Server:
     def cuts(self) -> list[str]:
         """One line for each connection with something in progress that `stop` cut off."""
         return list(self._cuts)
-
-    # What connections tell.
-
-    def call_began(self) -> None:
-        """One call of the application more is running."""
-        self._calls += 1
-
-    def call_ended(self) -> None:
-        """One less."""
-        self._calls -= 1
-        if not self._calls:
-            self._idle.unpark_all()
 
     # Accepting.
 
@@ -187,7 +166,9 @@ class Server:
                 if not failing:
                     failing = True
                     name = errno.errorcode.get(error.errno or 0, "error")
-                    self.report(f"no connection could be accepted ({name}); trying again", error)
+                    self._shared.report(
+                        f"no connection could be accepted ({name}); trying again", error
+                    )
                 await trio.sleep(ACCEPT_RETRY_S)
             except BaseException:
                 self._room.release()
@@ -198,13 +179,15 @@ class Server:
 
     def _take_in(self, stream: trio.SocketStream, connections: trio.Nursery) -> None:
         try:
-            connection = Connection(self, stream)
+            if self._shared.draining:
+                raise ConnectionAbortedError  # accepted in the very step that ended accepting
+            connection = Connection(self._shared, stream)
         except OSError:
-            # Gone before we could set a socket option.
+            # That, or gone before we could set a socket option.
             stream.socket.close()
             self._room.release()
             return
-        self.population.add(connection)
+        self._population.add(connection)
         self._sweeper.wake()
         connections.start_soon(self._run, connection)
 
@@ -215,9 +198,9 @@ class Server:
                 await connection.run()
         except* Exception as group:
             error = group.exceptions[0] if len(group.exceptions) == 1 else group
-            self.report(f"the connection failed: {connection}", error)
+            self._shared.report(f"the connection failed: {connection}", error)
         finally:
-            self.population.remove(connection)
+            self._population.remove(connection)
             self._room.release()
 
     def _stop_accepting(self) -> None:
@@ -232,7 +215,7 @@ class Server:
 
     def _close_idle(self) -> None:
         """Close the connections that wait for a request, unless one has just come."""
-        waiting = {one.fileno(): one for one in self.population.members(Phase.IDLE)}
+        waiting = {one.fileno(): one for one in self._population.members(Phase.IDLE)}
         poll = select.poll()
         for descriptor in waiting:
             poll.register(descriptor, select.POLLIN)
@@ -246,5 +229,5 @@ class Server:
         try:
             await trio.sleep_forever()
         finally:
-            for connection in self.population:
+            for connection in self._population:
                 connection.stop()

@@ -11,8 +11,8 @@ from typing import Final
 import trio
 
 from paraudio.transport._connection import Connection
-from paraudio.transport._limits import Limits
-from paraudio.transport._phase import Phase, Population
+from paraudio.transport._phase import Phase
+from paraudio.transport._shared import Shared
 
 _LOST: Final = select.POLLHUP | select.POLLERR | select.POLLNVAL
 _HALF: Final = getattr(select, "POLLRDHUP", 0)
@@ -22,16 +22,14 @@ class Sweeper:
     """Ends the connections of clients that wait, stall or have left unseen.
 
     Args:
-        population: The connections.
-        limits: How long a client may take.
-        draining: Tells whether the server drains; a head that has begun gets less time then.
+        shared: What the connections of the server have in common.
     """
 
-    def __init__(self, population: Population, limits: Limits) -> None:
-        self._population = population
-        self._limits = limits
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self._population = shared.population
+        self._limits = shared.limits
         self._work = trio.Event()
-        self.draining = False
 
     def wake(self) -> None:
         """There is a connection again."""
@@ -61,15 +59,18 @@ class Sweeper:
         self._end_gone(now, active)
 
     def _end_late_heads(self, now: float) -> None:
-        limits = self._limits
-        limit = limits.linger_s if self.draining else limits.slow_client_timeout_s
+        limit = self._while_draining(self._limits.slow_client_timeout_s)
         while (oldest := self._population.oldest(Phase.HEAD)) and now - oldest.since > limit:
             oldest.leave()
 
     def _end_idle(self, now: float) -> None:
-        limit = self._limits.keep_alive_s
+        limit = self._while_draining(self._limits.keep_alive_s)
         while (oldest := self._population.oldest(Phase.IDLE)) and now - oldest.since > limit:
             oldest.finish()
+
+    def _while_draining(self, limit: float) -> float:
+        """Who has not asked for anything yet gets only a moment once the server drains."""
+        return min(limit, self._limits.linger_s) if self._shared.draining else limit
 
     def _end_gone(self, now: float, active: list[Connection]) -> None:
         parked = {one.fileno(): one for one in active if one.parked}
