@@ -13,7 +13,7 @@ from paraudio.errors import ShuttingDownError
 from paraudio.journal import Kind, no_record
 from paraudio.lifecycle import (
     TRANSITIONS,
-    IllegalTransition,
+    IllegalTransitionError,
     Phase,
     State,
     Trigger,
@@ -32,7 +32,7 @@ def test_a_trigger_leads_where_the_table_says_or_nowhere(state: State, trigger: 
     if (state, trigger) in TRANSITIONS:
         assert next_state(state, trigger) is TRANSITIONS[state, trigger]
     else:
-        with pytest.raises(IllegalTransition, match=f"'{trigger.value}'.*'{state.value}'"):
+        with pytest.raises(IllegalTransitionError, match=f"'{trigger.value}'.*'{state.value}'"):
             next_state(state, trigger)
 
 

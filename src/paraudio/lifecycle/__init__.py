@@ -5,12 +5,18 @@ from paraudio.lifecycle._phases import Phase
 from paraudio.lifecycle._runtime import Runtime, free_host_memory
 from paraudio.lifecycle._settings import RuntimeSettings
 from paraudio.lifecycle._snapshot import ModelSnapshot, Place, Snapshot
-from paraudio.lifecycle._states import TRANSITIONS, IllegalTransition, State, Trigger, next_state
+from paraudio.lifecycle._states import (
+    TRANSITIONS,
+    IllegalTransitionError,
+    State,
+    Trigger,
+    next_state,
+)
 from paraudio.lifecycle._use import Use
 
 __all__ = [
     "TRANSITIONS",
-    "IllegalTransition",
+    "IllegalTransitionError",
     "ModelSnapshot",
     "Phase",
     "Place",

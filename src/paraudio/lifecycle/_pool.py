@@ -85,8 +85,8 @@ async def _build(candidate: Candidate, load: Load, slots: int, phases: Phases) -
     sessions: list[SessionHandle] = []
     try:
         check_capacity(candidate.spec.id, model.capacity, slots)
-        for _ in range(slots):
-            sessions.append(await model.session())  # noqa: PERF401 - what is built must be known
+        while len(sessions) < slots:
+            sessions.append(await model.session())
     except BaseException:
         with phases.shielded():
             await destroy(model, sessions)

@@ -35,7 +35,7 @@ class Trigger(StrEnum):
     """Sessions and weights are gone."""
 
 
-class IllegalTransition(Exception):  # noqa: N818 - like trio.Cancelled, it names what happened
+class IllegalTransitionError(Exception):
     """The trigger does not exist in this state; nothing has changed."""
 
 
@@ -57,9 +57,11 @@ def next_state(state: State, trigger: Trigger) -> State:
     """Where a trigger leads.
 
     Raises:
-        IllegalTransition: The table has no such transition.
+        IllegalTransitionError: The table has no such transition.
     """
     try:
         return TRANSITIONS[state, trigger]
     except KeyError:
-        raise IllegalTransition(f"{trigger.value!r} cannot happen while {state.value!r}") from None
+        raise IllegalTransitionError(
+            f"{trigger.value!r} cannot happen while {state.value!r}"
+        ) from None
