@@ -196,7 +196,7 @@ class Users(RuleBasedStateMachine):
 
 
 Users.TestCase.settings = settings(
-    max_examples=60,
+    max_examples=40,
     stateful_step_count=25,
     deadline=None,
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
