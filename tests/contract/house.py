@@ -12,8 +12,9 @@ import trio
 from tests.contract.census import CountedFamily
 
 from paraudio.engines import Job
+from paraudio.engines.families.simulated import SimulatedFamily
 from paraudio.errors import ParaudioError
-from paraudio.journal import Journal, Kind, check
+from paraudio.journal import Event, Journal, Kind, check
 from paraudio.lifecycle import ModelSnapshot, Runtime, RuntimeSettings, Use
 from paraudio.lifecycle._reaper import Reaper
 from paraudio.spec import Json, ModelSpec
@@ -243,6 +244,34 @@ class House:
             self.journal(Kind.CUT, what=cut)
         return cuts
 
+    def kinds(self, *kinds: Kind, model: str | None = None) -> list[Event]:
+        """What the journal has of these kinds."""
+        return [
+            event
+            for event in self.journal.since(0)
+            if event.kind in kinds and model in {None, event.model}
+        ]
+
+    def retirements(self) -> list[tuple[str | None, Json]]:
+        """Which models were retired, and why, in order."""
+        return [(event.model, event.facts["why"]) for event in self.kinds(Kind.RETIRED)]
+
+    def counters(self, model: str) -> tuple[int, int, int, int]:
+        """Active slots, queued requests, queued managers and stuck slots of a model."""
+        now = self.model(model)
+        return now.active_slots, now.queued_requests, now.queued_managers, now.stuck_slots
+
+    def end(self) -> None:
+        """Stop, and find nothing that was cut, is left, or is against the rules."""
+        self.stop()
+        self.advance(4 * self.rules.hang_s)
+        assert (self.phase, self.runtime.cuts()) == ("stopped", [])
+        for each in self.runtime.snapshot().models:
+            assert (each.state, self.counters(each.spec.id)) == ("unloaded", (0, 0, 0, 0))
+        census = self.family.census
+        assert (census.weights, census.sessions, census.wrongs) == ({}, {}, [])
+        assert self.violations() == []
+
     def _at_rest(self) -> bool:
         """Whether nobody holds a model or waits for one; a status does not tell of managers."""
         for entry in self.runtime._registry.entries():
@@ -295,6 +324,20 @@ class House:
                 self.runtime.add(each)
             await self._nursery.start(self.runtime.run)
             await self._close.wait()
+
+
+def model(name: str, slots: int = 1, *, path: str = "", **options: Json) -> ModelSpec:
+    """A simulated model; options go to the load or to the sessions, where they belong."""
+    of_load = {option.name for option in SimulatedFamily.load_options}
+    return ModelSpec(
+        id=name,
+        family="simulated",
+        path=path or f"/{name}",
+        task="tts",
+        slots=slots,
+        load_options={key: value for key, value in options.items() if key in of_load},
+        session_options={key: value for key, value in options.items() if key not in of_load},
+    )
 
 
 def _no_runtime() -> Runtime:
