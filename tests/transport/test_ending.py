@@ -106,7 +106,7 @@ async def test_drain_closes_idle_connections_at_once() -> None:
         began = time.perf_counter()
         served.server.drain()
         await served.ended.wait()
-        assert time.perf_counter() - began < 0.1
+        assert time.perf_counter() - began < 1
         for client in clients:
             assert await client.rest() == b""
 
@@ -231,7 +231,7 @@ async def test_stop_ends_everything_at_once() -> None:
         began = time.perf_counter()
         served.server.stop()
         await served.ended.wait()
-        assert time.perf_counter() - began < 0.1
+        assert time.perf_counter() - began < 1
         assert hanging.cancelled
         assert reading.cancelled
         assert stuck.cancelled
