@@ -148,7 +148,11 @@ async def connected(url: str, *, receive_buffer: int | None = None) -> Client:
     sock = trio.socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     if receive_buffer is not None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-    await sock.connect((host, int(port)))
+    try:
+        await sock.connect((host, int(port)))
+    except OSError:
+        sock.close()
+        raise
     return Client(trio.SocketStream(sock))
 
 

@@ -32,7 +32,7 @@ PATIENCE_S: Final = 30.0
 GONE_WITHIN_S: Final = 2.0
 """How long the system may take to bury what was killed."""
 
-MARK: Final = "PARAUDIO_TEST_MARK_"
+MARK: Final = "TEST_MARK_"
 SLACK_S: Final = 1.0
 
 

@@ -69,6 +69,9 @@ def tether(end: int) -> None:
     """
     os.set_inheritable(end, False)
     signal.signal(signal.SIGIO, signal.SIG_DFL)
+    if sys.platform == "linux":
+        # Where the signal can be chosen, one that also ends what a debugger has stopped.
+        fcntl.fcntl(end, fcntl.F_SETSIG, signal.SIGKILL)
     fcntl.fcntl(end, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(end, fcntl.F_SETFL, fcntl.fcntl(end, fcntl.F_GETFL) | os.O_ASYNC)
     poll = select.poll()
