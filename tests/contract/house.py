@@ -59,6 +59,7 @@ class House:
         free_memory: Free bytes, as the runtime is told.
         ends: How the visit of each guest ended who has left: a word, or the code of an error.
         answers: What managers were answered.
+        errors: What guests were told for whom it did not go well.
         guests: What ends the visit of each guest.
         left_at: When each guest left, in seconds of the clock.
     """
@@ -68,6 +69,7 @@ class House:
     free_memory: int = 2**40
     ends: dict[str, str] = field(default_factory=dict)
     answers: dict[str, object] = field(default_factory=dict)
+    errors: dict[str, ParaudioError] = field(default_factory=dict)
     guests: dict[str, trio.CancelScope] = field(default_factory=dict)
     left_at: dict[str, float] = field(default_factory=dict)
 
@@ -288,6 +290,7 @@ class House:
                 try:
                     self.ends[name] = await visit()
                 except ParaudioError as error:
+                    self.errors[name] = error
                     self.ends[name] = error.code
             self.ends.setdefault(name, "cancelled")
             self.left_at[name] = self.now
