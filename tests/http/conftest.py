@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 
 import pytest
 import trio
-import trio.testing
 from tests.http.client import Client, open_client
 from tests.http.family import ScriptedFamily
 
@@ -16,9 +15,9 @@ from paraudio.engines import Family
 from paraudio.engines.families.simulated import SimulatedFamily
 from paraudio.engines.isolation import open_thread_isolation
 from paraudio.http import create_app
-from paraudio.journal import Event, Kind
+from paraudio.journal import Event, Journal, Kind
 from paraudio.lifecycle import ModelSnapshot, Runtime, RuntimeSettings
-from paraudio.spec import Json, ModelSpec
+from paraudio.spec import ModelSpec
 from paraudio.testing import Gates, VirtualIsolation, open_virtual_isolation
 
 
@@ -30,7 +29,12 @@ class World:
     runtime: Runtime
     gates: Gates
     isolation: VirtualIsolation
-    events: list[Event]
+    journal: Journal
+
+    @property
+    def events(self) -> list[Event]:
+        """Every event so far."""
+        return self.journal.since(0)
 
     def model(self, model_id: str = "voice") -> ModelSnapshot:
         return self.runtime.model(model_id)
@@ -74,15 +78,13 @@ async def _open(
     families: Mapping[str, Family] | None = None,
     runtime: Mapping[str, Any] | None = None,
     threads: bool = False,
+    ring: int = 100_000,
 ) -> AsyncIterator[World]:
     """Open a world: in virtual time, or with backends in threads."""
     gates = Gates()
-    events: list[Event] = []
+    journal = Journal(ring=ring)
     known: dict[str, Family] = {"simulated": SimulatedFamily(), **(families or {})}
     configuration = Settings(**{"parallel_jobs": True, **(settings or {})})
-
-    def record(kind: Kind, model: str | None = None, /, **facts: Json) -> None:
-        events.append(Event(len(events) + 1, trio.current_time(), kind, model, facts))
 
     async with (
         open_virtual_isolation(gates=gates) as isolation,
@@ -93,14 +95,15 @@ async def _open(
             RuntimeSettings(parallel_jobs=configuration.parallel_jobs, **(runtime or {})),
             families=known,
             isolations={"thread": real if threads else isolation},
-            record=record,
+            record=journal,
+            revision=lambda: journal.revision,
         )
         for model in models or (VOICE, EARS):
             core.add(model)
         await nursery.start(core.run)
-        app = create_app(core, configuration, families=known, record=record)
+        app = create_app(core, configuration, families=known, journal=journal)
         async with open_client(app) as client:
-            yield World(client, core, gates, isolation, events)
+            yield World(client, core, gates, isolation, journal)
         core.stop()
 
 

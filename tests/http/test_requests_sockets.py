@@ -131,7 +131,7 @@ async def test_a_client_that_does_not_read_cannot_keep_its_slot(
 async def stall(served: Served, client: httpx.AsyncClient) -> None:
     """Wait until a connection waits for its client to take something."""
     with trio.fail_after(10):
-        while not any(one._raw.sending_since for one in served.server.population):
+        while not any(one._raw.sending_since for one in served.server._population):
             await client.get("/health")
 
 

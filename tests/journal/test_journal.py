@@ -120,3 +120,22 @@ async def test_a_journal_without_a_file_can_be_entered_too() -> None:
     with pytest.raises(KeyError):
         async with Journal():
             raise KeyError
+
+
+def test_followers_see_each_event_as_it_is_recorded_and_cannot_harm_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    journal = Journal()
+    journal(Kind.PHASE, phase="running")
+    seen: list[tuple[int, int]] = []
+
+    def broken(event: Event) -> None:
+        raise RuntimeError(f"cannot follow {event.seq}")
+
+    journal.follow(broken)
+    journal.follow(lambda event: seen.append((event.seq, journal.revision)))
+    journal(Kind.PHASE, phase="draining")
+    journal(Kind.PHASE, phase="stopping")
+    assert seen == [(2, 2), (3, 3)]
+    assert journal.revision == 3
+    assert "cannot follow 2" in caplog.text

@@ -1,4 +1,4 @@
-"""One line a request in the log."""
+"""The end of a request, counted and logged."""
 
 import logging
 from typing import Final
@@ -14,11 +14,13 @@ _PROBES: Final = frozenset({"/health", "/health/live", "/health/ready", "/metric
 
 
 def note_end(exchange: Exchange) -> None:
-    """Log how a request ended; what probes and scrapers ask is only worth a line to debug.
+    """Count and log how a request ended; probes and scrapers are logged to debug only.
 
     ``status`` is 0 where no byte of an answer was sent, because the client had left.
     """
-    path = exchange.path
+    path, seconds = exchange.path, trio.current_time() - exchange.started
+    status = exchange.sender.status
+    exchange.core.meters.answered(exchange.request.method, path, status, seconds)
     level = logging.DEBUG if path in _PROBES else logging.INFO
     if log.isEnabledFor(level):
         log.log(
@@ -27,6 +29,6 @@ def note_end(exchange: Exchange) -> None:
             exchange.id,
             dumps(f"{exchange.request.method} {path}"),
             dumps(exchange.model),
-            exchange.sender.status,
-            (trio.current_time() - exchange.started) * 1000,
+            status,
+            seconds * 1000,
         )

@@ -18,7 +18,9 @@ from paraudio.engines import Family
 from paraudio.errors import RequestCancelledError, ShuttingDownError
 from paraudio.http import (
     _batch,
+    _events,
     _health,
+    _metrics,
     _models,
     _requests,
     _speech,
@@ -31,10 +33,11 @@ from paraudio.http._core import Core, Route
 from paraudio.http._errors import answer_to, split_cancelled
 from paraudio.http._exchange import Exchange
 from paraudio.http._gate import cors_headers, is_preflight, pass_gate, preflight_headers
+from paraudio.http._meters import Meters
 from paraudio.http._respond import empty_answer, error_answer
 from paraudio.http._sending import Sender
 from paraudio.http._sse import sse_error
-from paraudio.journal import Recorder, no_record
+from paraudio.journal import Journal, Recorder, no_record
 from paraudio.lifecycle import Runtime
 from paraudio.transport import (
     HttpConnection,
@@ -54,6 +57,8 @@ ROUTES: Final[tuple[Route, ...]] = (
     *_voice_list.ROUTES,
     *_tasks.ROUTES,
     *_requests.ROUTES,
+    *_events.ROUTES,
+    *_metrics.ROUTES,
 )
 
 
@@ -63,6 +68,7 @@ def create_app(
     *,
     families: Mapping[str, Family],
     record: Recorder = no_record,
+    journal: Journal | None = None,
 ) -> "Api":
     """Make the ASGI application over a runtime.
 
@@ -70,12 +76,18 @@ def create_app(
         runtime: Registered models; it outlives the application's last request.
         settings: The whole configuration.
         families: The families that the runtime knows, by name.
-        record: Takes journal events.
+        record: Takes journal events, where there is no journal.
+        journal: The journal, which events and metrics are read from; without one, ``/v1/events`` is
+            not found and ``/metrics`` knows only what passes through here.
 
     Returns:
         An ASGI application that serves HTTP through ``paraudio.transport``.
     """
-    return Api(Core(runtime, settings, families, record))
+    meters = Meters(runtime)
+    if journal is not None:
+        journal.follow(meters.observe)
+    record = record if journal is None else journal
+    return Api(Core(runtime, settings, families, record, journal, meters))
 
 
 class ApiRequest(PullRequest):

@@ -10,8 +10,9 @@ from quart.wrappers import Response
 
 from paraudio.config import Settings
 from paraudio.engines import Family
+from paraudio.http._meters import Meters
 from paraudio.http._workers import Workers
-from paraudio.journal import Recorder
+from paraudio.journal import Journal, Recorder
 from paraudio.lifecycle import Runtime
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class Core:
         settings: The whole configuration.
         families: The families by name, for their schemas of options.
         record: Takes journal events.
+        journal: The journal itself, for those who follow it; None where there is none.
+        meters: What is counted and measured.
         workers: Threads for bodies, files and sound.
         in_flight: The exchanges that have not ended, by their ID.
         started_at: When the application was made, in seconds of the Unix epoch.
@@ -65,6 +68,8 @@ class Core:
     settings: Settings
     families: Mapping[str, Family]
     record: Recorder
+    journal: Journal | None
+    meters: Meters
     workers: Workers = field(default_factory=Workers)
     in_flight: "dict[str, Exchange]" = field(default_factory=dict)
     started_at: int = field(default_factory=lambda: int(time.time()))

@@ -45,7 +45,9 @@ async def cancel_request(exchange: Exchange, request_id: str) -> Response:
     found = exchange.core.in_flight.get(request_id)
     if found is None or found is exchange:
         raise NotFoundError(f"no request {request_id!r} is in progress", param="id")
-    found.cancel()
+    if not found.cancelled:
+        found.cancel()
+        exchange.core.meters.cancelled()
     with trio.move_on_after(STALL_S):
         await found.ended.wait()
     if not found.ended.is_set():

@@ -67,7 +67,9 @@ async def perform(exchange: Exchange, ask: Ask, render: Render) -> Response:
         began = trio.current_time()
         result = await run(use, job, ask)
         wall_s = trio.current_time() - began
-        return await render(Done(use.spec, job, result, timing_of(job, result, wall_s)))
+        timing = timing_of(job, result, wall_s)
+        exchange.core.meters.worked(use.spec.id, timing.rtf)
+        return await render(Done(use.spec, job, result, timing))
 
 
 async def run(use: Use, job: Job, ask: Ask) -> Result:

@@ -1,5 +1,6 @@
 """The journal of a process: numbers every transition, keeps the latest, and writes a file."""
 
+import logging
 import os
 import time
 from collections import deque
@@ -15,6 +16,8 @@ from paraudio.journal._events import Event, Kind
 from paraudio.journal._format import new_header
 from paraudio.journal._writer import Writer
 from paraudio.spec import Json
+
+log = logging.getLogger(__name__)
 
 RING: Final = 10_000
 """Events that are kept in memory."""
@@ -54,6 +57,7 @@ class Journal:
         self._clock = clock
         self._writer = None if path is None else Writer(os.fspath(path))
         self._changed: trio.Event | None = None
+        self._followers: list[Callable[[Event], None]] = []
         self._owned = AsyncExitStack()
         self._nursery: trio.Nursery | None = None
 
@@ -64,10 +68,22 @@ class Journal:
         self._ring.append(event)
         if self._writer is not None:
             self._writer.put(event)
+        for follower in self._followers:
+            try:
+                follower(event)
+            except Exception:
+                log.exception("a follower of the journal failed on %s", event.kind)
         # A thread may record too, when a process ends in haste; it cannot wake tasks.
         if self._changed is not None and trio.lowlevel.in_trio_run():
             self._changed.set()
             self._changed = None
+
+    def follow(self, follower: Callable[[Event], None]) -> None:
+        """Pass every event from now on to ``follower``, in the very step that records it.
+
+        It must not block, nor record; an error of it is logged, and goes no further.
+        """
+        self._followers.append(follower)
 
     @property
     def lost(self) -> int:

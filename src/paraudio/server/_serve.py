@@ -132,7 +132,7 @@ class _Serving:
             )
             for spec in settings.models:
                 runtime.add(spec)
-            app = create_app(runtime, settings, families=known, record=journal)
+            app = create_app(runtime, settings, families=known, journal=journal)
             front = Server(app, _limits(settings))
             custom = CustomListeners(self._listeners, Service(runtime, self._shutdown))
             self._report.follow(
