@@ -218,11 +218,14 @@ class Connection:
         assert self._protocol is not None  # noqa: S101 - `_speak` came first
         try:
             await self._protocol.handle(RawData(data))
+            return
         except H2ProtocolAssumedError as preface:
-            if self.phase is Phase.HEAD:
-                self._enter(Phase.IDLE)
-            await self._speak(H2(self))
-            await self._protocol.handle(RawData(preface.data))
+            data = preface.data
+        # Out here, so that no report of what fails next shows these bytes as well.
+        if self.phase is Phase.HEAD:
+            self._enter(Phase.IDLE)
+        await self._speak(H2(self))
+        await self._protocol.handle(RawData(data))
 
     async def _see_off(self) -> None:
         """The client has closed its sending side; wait for its answer only if we are asked to."""

@@ -6,10 +6,12 @@ gives a 500; an answer that was cut short never looks complete; a drained server
 ``Connection: close``; requests that cannot be served are refused here.
 """
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Final, cast
 
 import h11
+import trio
 from hypercorn.events import Closed, RawData, Updated
 from hypercorn.protocol.events import (
     Body,
@@ -28,11 +30,13 @@ from hypercorn.typing import AppWrapper, ConnectionState, H11SendableEvent, Task
 from paraudio.transport._asgi import Cut
 from paraudio.transport._call import AppCall
 from paraudio.transport._inbox import BodyInbox, MessageInbox
+from paraudio.transport._limits import MAX_FIELDS, TURN
 from paraudio.transport._link import Link
 from paraudio.transport._websocket import Websocket
 
 _CLOSE: Final = (b"connection", b"close")
 _PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\n"
+_END_OF_HEAD: Final = re.compile(rb"\n\r?\n")
 _BODY_COMES: Final = frozenset({h11.SEND_BODY, h11.ERROR})
 
 
@@ -122,7 +126,11 @@ class H11(H11Protocol):
             return b""
 
     async def _handle_events(self) -> None:
+        pieces = 0
         while True:
+            if self._has_large_head():
+                await self._refuse(431)
+                return
             try:
                 event = self.connection.next_event()
             except h11.RemoteProtocolError as error:
@@ -140,10 +148,25 @@ class H11(H11Protocol):
                 return
             elif kind is h11.Data:
                 await self.stream.handle(Body(STREAM_ID, data=bytes(cast("h11.Data", event).data)))
+                pieces += 1
+                if not pieces % TURN:
+                    await trio.lowlevel.checkpoint()
             elif kind is h11.EndOfMessage:
                 await self.stream.handle(EndBody(STREAM_ID))
             else:
                 await self.stream.handle(cast("Data", event))
+
+    def _has_large_head(self) -> bool:
+        """Whether a head is larger than a request may have: seen before it costs its parsing."""
+        connection = self.connection
+        if isinstance(connection, H11WSConnection) or connection.their_state is not h11.IDLE:
+            return False
+        data = connection.trailing_data[0]
+        found = _END_OF_HEAD.search(data)
+        size = len(data) if found is None else found.end()
+        # The request line and the empty line are no fields.
+        too_many = data.count(b"\n", 0, size) > MAX_FIELDS + 2
+        return too_many or size > self.config.h11_max_incomplete_size
 
     async def _begin(self, request: h11.Request) -> None:
         if request.method == b"PRI" and request.http_version == b"2.0":

@@ -29,9 +29,10 @@ from hypercorn.utils import filter_pseudo_headers
 from hyperframe.frame import GoAwayFrame
 from priority.priority import MissingStreamError
 
+from paraudio.transport._frames import FrameMeter, FrameTooLargeError
 from paraudio.transport._h2_streams import Outbox, Upload
 from paraudio.transport._inbox import BodyInbox
-from paraudio.transport._limits import H2_STREAM_WINDOW, H2_STREAMS
+from paraudio.transport._limits import H2_STREAM_WINDOW, H2_STREAMS, MAX_FIELDS
 from paraudio.transport._link import Link
 
 _DEFAULT_WINDOW: Final = 65_535
@@ -57,6 +58,7 @@ class H2(H2Protocol):
         )
         self._link = link
         self._uploads: dict[int, Upload] = {}
+        self._meter = FrameMeter()
         header_bytes = link.config.h2_max_header_list_size
         self.connection.decoder.max_header_list_size = header_bytes
         self.connection.local_settings = Settings(
@@ -109,10 +111,25 @@ class H2(H2Protocol):
         if isinstance(event, Closed) and self.connection.state_machine.state is not H2State.CLOSED:
             self.connection.close_connection()
             await self._flush()
+        if isinstance(event, RawData):
+            await self._take(event.data)
+            return
         await super().handle(event)
         if isinstance(event, Closed):
             for stream_id in list(self.stream_buffers):
                 await self._forget(stream_id)
+
+    async def _take(self, data: bytes) -> None:
+        """Take what was read, a few frames at a time."""
+        try:
+            for index, piece in enumerate(self._meter.turns(data)):
+                if index:
+                    await trio.lowlevel.checkpoint()
+                await super().handle(RawData(piece))
+        except FrameTooLargeError:
+            self.connection.close_connection(ErrorCodes.FRAME_SIZE_ERROR)
+            await self._flush()
+            await self.send(Closed())
 
     async def stream_send(self, event: StreamEvent) -> None:
         """Send what a stream has for the client."""
@@ -173,11 +190,11 @@ class H2(H2Protocol):
         if self.context.terminated.is_set() or self._link.running >= H2_STREAMS:
             # Safe to try elsewhere, and says so. The count holds calls whose streams are long
             # reset.
-            self.connection.reset_stream(event.stream_id, ErrorCodes.REFUSED_STREAM)
+            self._reset(event.stream_id, ErrorCodes.REFUSED_STREAM)
             return
         pseudo = {name: value for name, value in event.headers if name.startswith(b":")}
         method, path = pseudo[b":method"], pseudo.get(b":path", b"")
-        refusal = _refusal(method, path)
+        refusal = 431 if len(event.headers) > MAX_FIELDS else _refusal(method, path)
         if refusal:
             self._refuse(event, refusal)
             return
@@ -185,11 +202,14 @@ class H2(H2Protocol):
 
     def _refuse(self, event: h2.events.RequestReceived, status: int) -> None:
         headers = [(b":status", b"%d" % status), (b"content-length", b"0")]
-        self.connection.send_headers(
-            event.stream_id, headers + self.config.response_headers("h2"), end_stream=True
-        )
+        try:
+            self.connection.send_headers(
+                event.stream_id, headers + self.config.response_headers("h2"), end_stream=True
+            )
+        except ProtocolError:
+            return  # the client has reset it already
         if event.stream_ended is None:
-            self.connection.reset_stream(event.stream_id, ErrorCodes.NO_ERROR)
+            self._reset(event.stream_id, ErrorCodes.NO_ERROR)
 
     async def _start(self, event: h2.events.RequestReceived, method: str, path: bytes) -> None:
         stream_id = event.stream_id

@@ -19,6 +19,15 @@ INBOX_MESSAGES: Final = 16
 LINGER_BYTES: Final = 16 * 2**20
 """The most bytes that are thrown away while an early answer travels."""
 
+TURN: Final = 64
+"""How many frames or pieces of a body a connection may bring before others have their turn.
+
+Each takes some twenty microseconds, however few bytes it holds.
+"""
+
+MAX_FIELDS: Final = 256
+"""The most header fields of one request."""
+
 H2_STREAMS: Final = 100
 """How many requests one HTTP/2 connection may have open."""
 
@@ -50,7 +59,7 @@ class Limits:
     keep_alive_s: float = 30.0
     max_connections: int = 10_000
     half_close_grace_s: float = 0.0
-    max_header_bytes: int = 65_536
+    max_header_bytes: int = 32_768
     linger_s: float = 1.0
     max_message_bytes: int = 16 * 2**20
     sweep_s: float = 0.2
