@@ -54,7 +54,7 @@ _BREAK: Final = re.compile(
     rf"|(?P<alone>[{_ALONE}]++)(?P<closed>[{_CLOSERS}]*+)"
 )
 _NO_END: Final = re.compile(r"(?:^|[\s(\"'.])(?:[^\W\d_]|Mr|Mrs|Ms|Dr|Prof|St|Nr|vs|cf|[Ff]ig)$")
-"""Initials and words before which a dot never ends a sentence."""
+"""Single letters and words behind which a dot never ends a sentence; of letters, only initials."""
 
 _SELDOM_END: Final = re.compile(r"\.\w+$|(?:^|[\s(])(?:etc|al|ca|approx|inc|ltd|co|jr|sr|min|max)$")
 """Abbreviations (``p.m``, ``etc``) behind which a small letter goes on with the sentence."""
@@ -129,7 +129,11 @@ def _is_inside(text: str, start: int, match: re.Match[str]) -> bool:
     before = text[max(start, match.start() - 10) : match.start()]
     if rest[:1].islower() and _SELDOM_END.search(before):
         return True
-    return bool(rest) and bool(_NO_END.search(before))
+    found = _NO_END.search(before)
+    if not found or not rest:
+        return False
+    letters = before[found.start() :].strip(" \t\n(\"'.")
+    return len(letters) > 1 or (letters.isupper() and letters != "I")
 
 
 def _cut(body: str, mark: str, *, ends: bool) -> Iterator[tuple[Clause, bool]]:

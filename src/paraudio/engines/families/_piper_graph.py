@@ -19,8 +19,9 @@ NOISE_INPUT: Final = "paraudio_noise"
 
 _MODEL_GRAPH, _MODEL_OPSET = 7, 8
 _OPSET_DOMAIN, _OPSET_VERSION = 1, 2
-_GRAPH_NODE, _GRAPH_INPUT = 1, 11
-_NODE_INPUT, _NODE_OUTPUT, _NODE_NAME, _NODE_OP, _NODE_ATTRIBUTE = 1, 2, 3, 4, 5
+_GRAPH_NODE, _GRAPH_INITIALIZER, _GRAPH_INPUT = 1, 5, 11
+_TENSOR_LOCATION: Final = 14
+_NODE_INPUT, _NODE_OUTPUT, _NODE_OP, _NODE_ATTRIBUTE = 1, 2, 4, 5
 _ATTRIBUTE_NAME, _ATTRIBUTE_INT, _ATTRIBUTE_TYPE = 1, 3, 20
 _FLOAT, _TYPE_INT = 1, 2
 _OLDEST_OPSET: Final = 13
@@ -36,7 +37,8 @@ def feed_noise(model: memoryview) -> list[bytes | memoryview] | None:
 
     Returns:
         The changed file in pieces, most of them views of ``model``; None where there is no random
-        node, or one of a kind that is not known here, so that the file must be used as it is.
+        node, or one of a kind that is not known here, or weights in files beside this one, which
+        would not be found from elsewhere: then the file must be used as it is.
 
     Raises:
         WireError: The file is no ONNX file.
@@ -73,6 +75,8 @@ def _graph(graph: memoryview) -> list[bytes | memoryview] | None:
     parts: list[bytes | memoryview] = []
     count = 0
     for field in fields(graph):
+        if field.number == _GRAPH_INITIALIZER and _is_external(field.value):
+            return None
         if field.number != _GRAPH_NODE or not _is_random(field.value):
             parts.append(field.whole)
             continue
@@ -85,6 +89,11 @@ def _graph(graph: memoryview) -> list[bytes | memoryview] | None:
     return [*parts, block(_GRAPH_INPUT, _input())] if count else None
 
 
+def _is_external(tensor: memoryview) -> bool:
+    """Whether the values of a tensor lie in another file."""
+    return any(field.number == _TENSOR_LOCATION and field.integer for field in fields(tensor))
+
+
 def _is_random(node: memoryview) -> bool:
     return any(
         field.number == _NODE_OP and bytes(field.value).startswith((b"Random", b"Multinomial"))
@@ -92,15 +101,15 @@ def _is_random(node: memoryview) -> bool:
     )
 
 
-def _ends(node: memoryview) -> tuple[str, str] | None:
+def _ends(node: memoryview) -> tuple[bytes, bytes] | None:
     """The input and the output of a plain ``RandomNormalLike``; None for any other node."""
-    like = made = ""
+    like = made = b""
     for field in fields(node):
         text = bytes(field.value)
         if field.number == _NODE_INPUT:
-            like = text.decode()
+            like = text
         elif field.number == _NODE_OUTPUT:
-            made = text.decode()
+            made = text
         elif (field.number == _NODE_OP and text != b"RandomNormalLike") or (
             field.number == _NODE_ATTRIBUTE and not _is_float(field.value)
         ):
@@ -111,12 +120,13 @@ def _ends(node: memoryview) -> tuple[str, str] | None:
 def _is_float(attribute: memoryview) -> bool:
     """Whether an attribute says ``dtype = float``; a mean, a scale or a seed does not."""
     found = {part.number: part for part in fields(attribute)}
-    return (
-        bytes(found[_ATTRIBUTE_NAME].value) == b"dtype" and found[_ATTRIBUTE_INT].integer == _FLOAT
-    )
+    name, value = found.get(_ATTRIBUTE_NAME), found.get(_ATTRIBUTE_INT)
+    if name is None or value is None:
+        return False
+    return bytes(name.value) == b"dtype" and value.integer == _FLOAT
 
 
-def _reader(like: str, made: str, index: int) -> Iterator[bytes]:
+def _reader(like: bytes, made: bytes, index: int) -> Iterator[bytes]:
     """Nodes that give ``made`` the shape of ``like``, filled from the row from a place on."""
     name = f"{NOISE_INPUT}_{index}"
 
@@ -135,11 +145,13 @@ def _reader(like: str, made: str, index: int) -> Iterator[bytes]:
     yield _node("Reshape", [inner("row"), inner("shape")], made)
 
 
-def _node(op: str, inputs: Sequence[str], output: str, attribute: bytes = b"") -> bytes:
+def _node(
+    op: str, inputs: Sequence[str | bytes], output: str | bytes, attribute: bytes = b""
+) -> bytes:
+    """A node; it has no name, as it need not have one."""
     return (
         b"".join(block(_NODE_INPUT, name) for name in inputs)
         + block(_NODE_OUTPUT, output)
-        + block(_NODE_NAME, f"{output}_{op}")
         + block(_NODE_OP, op)
         + (block(_NODE_ATTRIBUTE, attribute) if attribute else b"")
     )

@@ -1,0 +1,164 @@
+import contextlib
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper
+from tests.engines.families.tiny_voices import tiny_model
+
+from paraudio.engines import Samples, Stop
+from paraudio.engines._ort import OrtSession, Tensor, open_session
+from paraudio.engines.families._memory_file import memory_file
+from paraudio.engines.families._piper_graph import NOISE_INPUT, feed_noise
+from paraudio.engines.families._protobuf import WireError, block, fields, varint
+
+TINY = tiny_model()
+SCALES = np.array([0.5, 1.0, 0.5], dtype=np.float32)
+
+
+def fed(model: bytes) -> OrtSession:
+    parts = feed_noise(memoryview(model))
+    assert parts is not None
+    return open_session(b"".join(parts))
+
+
+def speak(session: OrtSession, noise: Samples | None, scales: Samples = SCALES) -> Samples:
+    feeds: dict[str, Tensor] = {
+        "input": np.array([[1, 2, 3, 4, 5]], dtype=np.int64),
+        "input_lengths": np.array([5], dtype=np.int64),
+        "scales": scales,
+    }
+    if noise is not None:
+        feeds[NOISE_INPUT] = noise
+    (output,) = session.run(feeds, Stop())
+    return np.asarray(output, dtype=np.float32).reshape(-1)
+
+
+def row(seed: int, size: int = 5000) -> Samples:
+    return np.random.default_rng(seed).standard_normal(size, dtype=np.float32)
+
+
+def test_same_noise_gives_the_same_sound_and_other_noise_another() -> None:
+    session = fed(TINY)
+    assert {info.name for info in session.inputs} >= {NOISE_INPUT, "input", "scales"}
+    first = speak(session, row(1))
+    np.testing.assert_array_equal(speak(session, row(1)), first)
+    assert not np.array_equal(speak(session, row(2)), first)
+
+
+def test_unchanged_graph_could_not_be_repeated() -> None:
+    session = open_session(TINY)
+    assert not np.array_equal(speak(session, None), speak(session, None))
+
+
+def test_without_noise_the_changed_graph_is_the_old_one() -> None:
+    still = np.array([0, 1, 0], dtype=np.float32)
+    old = speak(open_session(TINY), None, still)
+    np.testing.assert_array_equal(speak(fed(TINY), row(1), still), old)
+
+
+def test_sound_holds_the_very_noise_that_was_given() -> None:
+    session = fed(TINY)
+    noise = row(3)
+    plain = speak(session, noise, np.array([0, 1, 0], dtype=np.float32))
+    hissing = speak(session, noise, np.array([1, 1, 0], dtype=np.float32))
+    drawn = (hissing - plain) * 100
+    place = int(np.argmin(np.abs(noise - drawn[0])))
+    assert place > 0
+    np.testing.assert_allclose(drawn, noise[place : place + len(drawn)], atol=1e-4)
+
+
+def test_two_nodes_draw_different_numbers() -> None:
+    session = fed(TINY)
+    noise = row(4, 50_000)
+    plain = speak(session, noise, np.array([0, 1, 0], dtype=np.float32))
+    bent = speak(session, noise, np.array([0, 1, 1], dtype=np.float32)) - plain
+    hissed = speak(session, noise, np.array([1, 1, 0], dtype=np.float32)) - plain
+    np.testing.assert_allclose(bent[::32] * 100, noise[:5], atol=1e-4)
+    assert abs(float(bent[0] - hissed[0])) > 1e-6
+
+
+def test_short_row_is_read_round_and_round() -> None:
+    session = fed(TINY)
+    one = speak(session, np.array([0.25], dtype=np.float32))
+    np.testing.assert_allclose(np.diff(one[:32]), 0)
+    assert np.isfinite(speak(session, row(1, 7))).all()
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        tiny_model(opset=12, random="RandomUniformLike"),
+        tiny_model(mean=1.0),
+        tiny_model(scale=2.0),
+        tiny_model(seed=7.0),
+        tiny_model(dtype=11),
+    ],
+    ids=["another kind", "mean", "scale", "seed", "double"],
+)
+def test_noise_of_another_kind_is_left_alone(model: bytes) -> None:
+    assert feed_noise(memoryview(model)) is None
+
+
+def test_graph_without_noise_is_left_alone() -> None:
+    assert feed_noise(memoryview(_constant(15))) is None
+
+
+def test_weights_in_another_file_are_left_alone() -> None:
+    model = onnx.load_model_from_string(TINY)
+    model.graph.initializer[0].data_location = TensorProto.EXTERNAL
+    assert feed_noise(memoryview(model.SerializeToString())) is None
+
+
+def test_old_operators_are_left_alone() -> None:
+    assert feed_noise(memoryview(TINY.replace(b"\x10\x0f", b"\x10\x0c"))) is None
+
+
+def test_file_that_is_no_message_is_refused() -> None:
+    for data in (b"", b"hello, this is no model", b"\x00" * 100, TINY[:-5]):
+        with pytest.raises(WireError):
+            feed_noise(memoryview(data))
+
+
+@given(st.binary(max_size=300))
+def test_random_bytes_are_refused_or_left_alone(data: bytes) -> None:
+    with contextlib.suppress(WireError):
+        assert feed_noise(memoryview(data)) is None
+
+
+@given(places=st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=5))
+@settings(max_examples=200, deadline=None)
+def test_damaged_model_ends_in_no_other_error(places: list[tuple[float, int]]) -> None:
+    data = bytearray(TINY)
+    for place, value in places:
+        data[min(int(place * len(data)), len(data) - 1)] = value
+    with contextlib.suppress(WireError):
+        feed_noise(memoryview(data))
+
+
+@given(st.integers(1, 2**29 - 1), st.integers(0, 2**64 - 1), st.binary(max_size=300))
+def test_fields_are_read_as_they_were_written(number: int, value: int, content: bytes) -> None:
+    message = varint(number, value) + block(number, content)
+    first, second = fields(memoryview(message))
+    assert (first.number, first.integer) == (number, value)
+    assert (second.number, bytes(second.value)) == (number, content)
+    assert bytes(first.whole) + bytes(second.whole) == message
+
+
+def test_file_in_memory_is_gone_with_its_block() -> None:
+    with memory_file([b"ab", memoryview(b"cd")]) as path:
+        assert Path(path).read_bytes() == b"abcd"
+    assert not Path(path).exists()
+
+
+def _constant(opset: int) -> bytes:
+    value = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1])
+    given = helper.make_tensor("y", TensorProto.FLOAT, [1], [1.0])
+    node = helper.make_node("Constant", [], ["y"], value=given)
+    graph = helper.make_graph([node], "constant", [], [value])
+    opsets = [helper.make_opsetid("", opset)]
+    data: bytes = helper.make_model(graph, opset_imports=opsets).SerializeToString()
+    return data
