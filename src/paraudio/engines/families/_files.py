@@ -9,8 +9,8 @@ from paraudio.engines._stop import Stop
 from paraudio.engines._values import Load
 from paraudio.errors import InvalidRequestError
 
-# onnxruntime's names for what is the file's fault (include/onnxruntime/core/common/status.h).
-_FILE_FAULTS: Final = ("INVALID_PROTOBUF", "INVALID_GRAPH", "NO_SUCHFILE", "NO_MODEL")
+# How onnxruntime says that the file is at fault, and not the machine.
+_FILE_FAULTS: Final = ("INVALID_PROTOBUF", "INVALID_GRAPH", "NO_SUCHFILE", "Load model from")
 
 
 def weights_file(load: Load, *, names: tuple[str, ...] = ()) -> Path:
