@@ -77,6 +77,14 @@ class ModelNotFoundError(NotFoundError):
     code = "model_not_found"
 
 
+class ConflictError(ParaudioError):
+    """What is asked for cannot be done beside something that is under way."""
+
+    status = 409
+    type = "conflict"
+    code = "conflict"
+
+
 class MethodNotAllowedError(ParaudioError):
     """The route exists, but not for this method."""
 

@@ -18,6 +18,7 @@ from paraudio.http import create_app
 from paraudio.journal import Event, Journal, Kind
 from paraudio.lifecycle import ModelSnapshot, Runtime, RuntimeSettings
 from paraudio.spec import ModelSpec
+from paraudio.store import Shelf
 from paraudio.testing import Gates, VirtualIsolation, open_virtual_isolation
 
 
@@ -79,6 +80,7 @@ async def _open(
     runtime: Mapping[str, Any] | None = None,
     threads: bool = False,
     ring: int = 100_000,
+    shelf: Shelf | None = None,
 ) -> AsyncIterator[World]:
     """Open a world: in virtual time, or with backends in threads."""
     gates = Gates()
@@ -101,7 +103,7 @@ async def _open(
         for model in models or (VOICE, EARS):
             core.add(model)
         await nursery.start(core.run)
-        app = create_app(core, configuration, families=known, journal=journal)
+        app = create_app(core, configuration, families=known, journal=journal, shelf=shelf)
         async with open_client(app) as client:
             yield World(client, core, gates, isolation, journal)
         core.stop()

@@ -23,6 +23,7 @@ from paraudio.http import (
     _metrics,
     _models,
     _requests,
+    _shelf,
     _speech,
     _tasks,
     _transcriptions,
@@ -39,6 +40,7 @@ from paraudio.http._sending import Sender
 from paraudio.http._sse import sse_error
 from paraudio.journal import Journal, Recorder, no_record
 from paraudio.lifecycle import Runtime
+from paraudio.store import Shelf
 from paraudio.transport import (
     HttpConnection,
     PullRequest,
@@ -59,6 +61,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *_requests.ROUTES,
     *_events.ROUTES,
     *_metrics.ROUTES,
+    *_shelf.ROUTES,
 )
 
 
@@ -69,6 +72,7 @@ def create_app(
     families: Mapping[str, Family],
     record: Recorder = no_record,
     journal: Journal | None = None,
+    shelf: Shelf | None = None,
 ) -> "Api":
     """Make the ASGI application over a runtime.
 
@@ -79,6 +83,7 @@ def create_app(
         record: Takes journal events, where there is no journal.
         journal: The journal, which events and metrics are read from; without one, ``/v1/events`` is
             not found and ``/metrics`` knows only what passes through here.
+        shelf: Holds the store of models; without one its routes are not found.
 
     Returns:
         An ASGI application that serves HTTP through ``paraudio.transport``.
@@ -87,7 +92,7 @@ def create_app(
     if journal is not None:
         journal.follow(meters.observe)
     record = record if journal is None else journal
-    return Api(Core(runtime, settings, families, record, journal, meters))
+    return Api(Core(runtime, settings, families, record, journal, meters, shelf))
 
 
 class ApiRequest(PullRequest):

@@ -14,6 +14,7 @@ from paraudio.http._meters import Meters
 from paraudio.http._workers import Workers
 from paraudio.journal import Journal, Recorder
 from paraudio.lifecycle import Runtime
+from paraudio.store import Shelf
 
 if TYPE_CHECKING:
     from paraudio.http._exchange import Exchange
@@ -59,6 +60,7 @@ class Core:
         record: Takes journal events.
         journal: The journal itself, for those who follow it; None where there is none.
         meters: What is counted and measured.
+        shelf: Holds the store of models; None where there is none.
         workers: Threads for bodies, files and sound.
         in_flight: The exchanges that have not ended, by their ID.
         started_at: When the application was made, in seconds of the Unix epoch.
@@ -70,6 +72,7 @@ class Core:
     record: Recorder
     journal: Journal | None
     meters: Meters
+    shelf: Shelf | None = None
     workers: Workers = field(default_factory=Workers)
     in_flight: "dict[str, Exchange]" = field(default_factory=dict)
     started_at: int = field(default_factory=lambda: int(time.time()))

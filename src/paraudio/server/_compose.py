@@ -13,7 +13,7 @@ from paraudio.lifecycle import RuntimeSettings
 from paraudio.server._progress import Progress
 from paraudio.server._stored import StoredModels
 from paraudio.spec import IsolationName
-from paraudio.store import Store
+from paraudio.store import Shelf
 
 log = logging.getLogger(__name__)
 
@@ -44,21 +44,22 @@ def runtime_settings(settings: Settings) -> RuntimeSettings:
 
 @asynccontextmanager
 async def open_isolations(
-    settings: Settings, progress: Progress
+    settings: Settings, progress: Progress, shelf: Shelf | None = None
 ) -> AsyncIterator[dict[IsolationName, Isolation]]:
     """Open every isolation; a model of the store is fetched as it is loaded.
 
     Args:
         settings: Whose ``hang_timeout_ms`` holds.
         progress: How a fetch is shown.
+        shelf: Holds the store; None takes the default one.
     """
     hang_s = settings.hang_timeout_ms / 1000
-    store = Store()
+    shelf = shelf or Shelf()
     async with (
         open_thread_isolation(hang_timeout_s=hang_s) as thread,
         open_process_isolation(hang_timeout_s=hang_s) as process,
     ):
         yield {
-            "thread": StoredModels(thread, store, progress),
-            "process": StoredModels(process, store, progress),
+            "thread": StoredModels(thread, shelf, progress),
+            "process": StoredModels(process, shelf, progress),
         }

@@ -34,6 +34,7 @@ from paraudio.server._stopping import (
     leave,
     watchdog,
 )
+from paraudio.store import open_shelf
 from paraudio.transport import Limits, Server, tls_context
 
 Ready: TypeAlias = Callable[[str], None]
@@ -121,7 +122,8 @@ class _Serving:
         known = families()
         async with (
             Journal(settings.journal) as journal,
-            open_isolations(settings, self._progress) as isolations,
+            open_shelf() as shelf,
+            open_isolations(settings, self._progress, shelf) as isolations,
         ):
             runtime = Runtime(
                 runtime_settings(settings),
@@ -132,7 +134,7 @@ class _Serving:
             )
             for spec in settings.models:
                 runtime.add(spec)
-            app = create_app(runtime, settings, families=known, journal=journal)
+            app = create_app(runtime, settings, families=known, journal=journal, shelf=shelf)
             front = Server(app, _limits(settings))
             custom = CustomListeners(self._listeners, Service(runtime, self._shutdown))
             self._report.follow(

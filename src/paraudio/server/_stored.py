@@ -6,7 +6,7 @@ from typing import Final
 from paraudio.engines import Family, Load
 from paraudio.engines.isolation import Inspection, Isolation, ModelHandle
 from paraudio.server._progress import Progress
-from paraudio.store import Store
+from paraudio.store import Shelf
 
 SCHEME: Final = "store:"
 """What a path starts with that names a model of the store."""
@@ -19,9 +19,9 @@ class StoredModels:
     failure is a failed load. Everything else passes through.
     """
 
-    def __init__(self, inner: Isolation, store: Store, progress: Progress) -> None:
+    def __init__(self, inner: Isolation, shelf: Shelf, progress: Progress) -> None:
         self._inner = inner
-        self._store = store
+        self._shelf = shelf
         self._progress = progress
 
     async def inspect(self, family: Family, load: Load) -> Inspection:
@@ -40,8 +40,9 @@ class StoredModels:
         if not load.path.startswith(SCHEME):
             return load
         name = load.path.removeprefix(SCHEME)
-        path = self._store.path(name)
-        if path is None:
-            with self._progress(name) as report:
-                path = await self._store.fetch(name, progress=report)
+        with self._shelf.fetching() as store:
+            path = store.path(name)
+            if path is None:
+                with self._progress(name) as report:
+                    path = await store.fetch(name, progress=report)
         return dataclasses.replace(load, path=str(path))

@@ -146,6 +146,33 @@ class Store:
                     await self._install(entry, source, bench)
         return carried
 
+    async def remove(self, name: str) -> bool:
+        """Remove the files of a model that was fetched; whoever has them open keeps them.
+
+        Cancelled: the model is either here and complete, or gone.
+
+        Returns:
+            Whether it was here.
+
+        Raises:
+            ModelNotFoundError: There is none of that name.
+            InvalidRequestError: It comes with an installed package.
+            StoreError: The store cannot be written.
+        """
+        entry = self.entry(name)
+        if entry.installed is not None:
+            raise InvalidRequestError(
+                f"{name} comes with the package {entry.package!r} and goes with it", param="id"
+            )
+        folder = self._folder(entry)
+        with self._translated():
+            lock, partial_ = self._models / ".locks" / entry.name, self._models / ".partial"
+            if not await trio.to_thread.run_sync(folder.exists):
+                return False
+            await trio.to_thread.run_sync(_make_folders, lock.parent, partial_)
+            async with held(lock), _workshop(partial_ / entry.name) as bench:
+                return await trio.to_thread.run_sync(_move, folder, bench / "removed")
+
     def _folder(self, entry: Entry) -> Path:
         if entry.installed is None:
             return self._models / f"{entry.name}-{entry.version}"
@@ -235,6 +262,14 @@ async def _workshop(folder: Path) -> AsyncIterator[Path]:
 def _make_folders(*folders: Path) -> None:
     for folder in folders:
         folder.mkdir(parents=True, exist_ok=True)
+
+
+def _move(folder: Path, to: Path) -> bool:
+    try:
+        folder.rename(to)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _unpack_and_publish(source: Path, entry: Entry, bench: Path, place: Path) -> None:
