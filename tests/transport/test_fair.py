@@ -148,6 +148,11 @@ def test_the_meter_cuts_after_so_many_frames() -> None:
     assert max(sizes) <= len(PREFACE) + len(ping) * TURN
 
 
+def test_the_meter_counts_what_begins_a_request_as_many_frames() -> None:
+    head = frame(HeadersFrame(1, b"head", flags=["END_HEADERS"]))
+    assert len(list(FrameMeter().turns(PREFACE + head * TURN))) > 10
+
+
 def test_the_meter_sees_a_large_frame_by_its_head() -> None:
     meter = FrameMeter()
     head = (MAX_FRAME_BYTES + 1).to_bytes(3, "big") + bytes(6)

@@ -218,9 +218,10 @@ class Connection:
         assert self._protocol is not None  # noqa: S101 - `_speak` came first
         try:
             await self._protocol.handle(RawData(data))
-            return
         except H2ProtocolAssumedError as preface:
             data = preface.data
+        else:
+            return
         # Out here, so that no report of what fails next shows these bytes as well.
         if self.phase is Phase.HEAD:
             self._enter(Phase.IDLE)

@@ -8,6 +8,10 @@ from paraudio.transport._limits import TURN
 _PREFACE_BYTES: Final = 24
 _HEAD_BYTES: Final = 9
 
+_HEADERS: Final = 1
+_COST_OF_HEADERS: Final = 16
+"""A frame that begins a request starts a whole call, and costs as much as so many others."""
+
 MAX_FRAME_BYTES: Final = 16_384
 """The largest frame that a client may send: what HTTP/2 allows before anything else is agreed."""
 
@@ -21,6 +25,7 @@ class FrameMeter:
 
     def __init__(self) -> None:
         self._left = _PREFACE_BYTES
+        self._cost = 1
         self._head = bytearray()
 
     def turns(self, data: bytes) -> Iterator[bytes]:
@@ -33,13 +38,14 @@ class FrameMeter:
             FrameTooLargeError: A frame is over `MAX_FRAME_BYTES`. It is seen by its head, so that
                 nobody waits for a frame that would be refused.
         """
-        begun = at = frames = 0
+        begun = at = cost = 0
         while at < len(data):
             at += self._advance(data, at)
-            frames += not self._left
-            if frames >= TURN:
+            if not self._left:
+                cost += self._cost
+            if cost >= TURN:
                 yield data[begun:at]
-                begun, frames = at, 0
+                begun, cost = at, 0
         if begun < at:
             yield data[begun:at]
 
@@ -53,6 +59,7 @@ class FrameMeter:
         self._head += piece
         if len(self._head) == _HEAD_BYTES:
             self._left = int.from_bytes(self._head[:3], "big")
+            self._cost = _COST_OF_HEADERS if self._head[3] == _HEADERS else 1
             self._head.clear()
             if self._left > MAX_FRAME_BYTES:
                 raise FrameTooLargeError
