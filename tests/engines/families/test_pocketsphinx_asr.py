@@ -258,15 +258,15 @@ class LateStop(Stop):
         super().check()
 
 
-@pytest.mark.parametrize("looks", [1, 2, 10, 31])
-def test_stop_in_the_middle_of_real_work_leaves_a_usable_session(looks: int) -> None:
+def test_stop_in_the_middle_of_real_work_leaves_a_usable_session() -> None:
     session = opened().session()
-    sound = session.prepare(job(syllables(0.3, 3), options={"vad": False}))
+    sound = session.prepare(job(syllables(0.3, 2), options={"vad": False}))
     before = session.run(sound, Stop())
-    with pytest.raises(Stopped):
-        session.run(sound, LateStop(looks))
-    session.reset()
-    assert session.run(sound, Stop()) == before
+    for looks in (1, 2, 10, 22):
+        with pytest.raises(Stopped):
+            session.run(sound, LateStop(looks))
+        session.reset()
+        assert session.run(sound, Stop()) == before
 
 
 def copied(folder: Path, *left_out: str) -> Path:
