@@ -8,6 +8,7 @@ from quart import Response, request, websocket
 from quart_trio import QuartTrio
 from tests.transport.kit import Scope, serving, settle
 from tests.transport.wskit import connect_ws
+from werkzeug.wrappers import Response as WerkzeugResponse
 from wsproto.events import TextMessage
 
 from paraudio.errors import PayloadTooLargeError
@@ -237,6 +238,28 @@ async def test_a_body_that_fails_is_not_whole(how: str) -> None:
         got = await (await served.connect()).ask()
         assert (got.body, got.complete) == (b"half", False)
         served.errors_of(ValueError, trio.TooSlowError)
+
+
+async def test_pieces_of_text_and_answers_of_werkzeug_are_sent() -> None:
+    app = make_app()
+
+    @app.get("/pieces")
+    async def pieces() -> Response:
+        async def generate() -> AsyncIterator[str]:
+            yield "häu"
+            yield "ser"
+
+        return app.response_class(generate())
+
+    @app.get("/werkzeug")
+    async def werkzeug() -> WerkzeugResponse:
+        return WerkzeugResponse(["one ", "two"], status=203)
+
+    async with serving(app) as served:
+        client = await served.connect()
+        assert (await client.ask("/pieces")).body == "häuser".encode()
+        got = await client.ask("/werkzeug")
+        assert (got.status, got.body, got.complete) == (203, b"one two", True)
 
 
 async def test_leaving_cancels_handler_and_written_body() -> None:
