@@ -326,7 +326,7 @@ def test_any_history_keeps_every_rule_and_leaves_nothing(
     Histories.steps = 0
     took = 0.0
     while not took or took < SOAK_S:
-        run_state_machine_as_test(Histories, settings=_settings(150, 40))
+        run_state_machine_as_test(Histories, settings=_settings(200, 40))
         took = time.perf_counter() - began
     reporter = request.config.pluginmanager.get_plugin("terminalreporter")
     assert isinstance(reporter, pytest.TerminalReporter)
