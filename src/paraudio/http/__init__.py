@@ -1,5 +1,6 @@
 """HTTP: the quart-trio application, one module a resource."""
 
-from paraudio.http._app import Api, create_app
+from paraudio.http._app import ROUTES, Api, create_app
+from paraudio.http._core import Gate, Route
 
-__all__ = ["Api", "create_app"]
+__all__ = ["ROUTES", "Api", "Gate", "Route", "create_app"]

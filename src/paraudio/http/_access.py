@@ -6,7 +6,7 @@ from typing import Final
 import trio
 
 from paraudio.http._exchange import Exchange
-from paraudio.http._respond import dumps
+from paraudio.http._logged import quoted
 
 log = logging.getLogger("paraudio.access")
 
@@ -27,8 +27,8 @@ def note_end(exchange: Exchange) -> None:
             level,
             "request id=%s route=%s model=%s status=%d ms=%.1f",
             exchange.id,
-            dumps(f"{exchange.request.method} {path}"),
-            dumps(exchange.model),
+            quoted(f"{exchange.request.method} {path}"),
+            quoted(exchange.model),
             status,
             seconds * 1000,
         )

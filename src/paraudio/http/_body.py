@@ -9,6 +9,7 @@ from quart.wrappers import Request
 from paraudio.errors import InvalidRequestError, UnsupportedMediaTypeError
 from paraudio.http._exchange import Exchange
 from paraudio.http._fields import Fields, loads
+from paraudio.http._logged import shown_body
 from paraudio.http._multipart import Form, FormParser, boundary_of
 
 log = logging.getLogger(__name__)
@@ -18,9 +19,6 @@ INLINE_BYTES: Final = 64 * 1024
 
 PIECE_BYTES: Final = 2**20
 """How much of a large form a worker thread parses at a time."""
-
-LOGGED_BYTES: Final = 4096
-"""How much of a body is logged where ``log_request_body`` asks for it."""
 
 _JSON_TYPES: Final = frozenset(
     # What curl -d and plain fetch() send with a JSON text that nobody labelled.
@@ -51,11 +49,11 @@ async def read_json(exchange: Exchange, *, empty: bool = False) -> Fields:
         )
     data = b"".join([piece async for piece in pieces(request)])
     exchange.reading = False
-    if core.settings.log_request_body:
-        log.info("request %s: body %r", exchange.id, data[:LOGGED_BYTES])
     if empty and not data.strip():
         return Fields({})
     value = loads(data) if len(data) <= INLINE_BYTES else await core.workers.run(loads, data)
+    if core.settings.log_request_body:
+        log.info("request %s: body %s", exchange.id, shown_body(value))
     if not isinstance(value, dict):
         raise InvalidRequestError("the body must be a JSON object")
     return Fields(value)

@@ -5,14 +5,14 @@ others. Gauges are read off a snapshot when somebody asks.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from paraudio.journal import Event, Kind
-from paraudio.lifecycle import ModelSnapshot, Runtime
+from paraudio.lifecycle import ModelSnapshot, Snapshot
 
 M = TypeVar("M", Counter, Histogram)
 
@@ -22,6 +22,13 @@ LOADS: Final = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 FACTORS: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
 
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "DELETE", "OPTIONS"})
+
+
+class Watched(Protocol):
+    """What the gauges look at: a runtime."""
+
+    def snapshot(self) -> Snapshot:
+        """Everything at this moment."""
 
 
 class Meters:
@@ -34,7 +41,7 @@ class Meters:
         registry: Everything that is counted.
     """
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: Watched) -> None:
         self.registry = CollectorRegistry()
         self.registry.register(Gauges(runtime))
         ProcessCollector(registry=self.registry)
@@ -203,7 +210,7 @@ class Children(Generic[M]):
 class Gauges(Collector):
     """What a snapshot tells, at the moment at which somebody asks."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: Watched) -> None:
         self._runtime = runtime
 
     def collect(self) -> Iterable[Metric]:

@@ -98,7 +98,8 @@ async def open_stream(
     async with AsyncExitStack() as stack:
         use = await stack.enter_async_context(lease(exchange, ask))
         job = await prepare(exchange.core, use, ask)
-        events = await start_events(stack, use, job, ask)
+        events: AsyncIterator[StreamEvent]
+        events = Measured(exchange, job, await start_events(stack, use, job, ask))
         try:
             first = await anext(events)
         except StopAsyncIteration:
@@ -122,6 +123,32 @@ async def start_events(
         return await stack.enter_async_context(use.stream(job))
     except InvalidRequestError as error:
         raise named(error, ask) from error.__cause__
+
+
+class Measured:
+    """The events of a stream; its result is measured as it passes."""
+
+    def __init__(self, exchange: Exchange, job: Job, events: AsyncIterator[StreamEvent]) -> None:
+        self._exchange = exchange
+        self._job = job
+        self._events = events
+        self._began = trio.current_time()
+        self._audio_s = 0.0
+
+    def __aiter__(self) -> AsyncIterator[StreamEvent]:
+        return self
+
+    async def __anext__(self) -> StreamEvent:
+        """The next event."""
+        event = await anext(self._events)
+        if event.audio is not None:
+            self._audio_s += event.audio.seconds
+        if event.result is not None:
+            timing = timing_of(self._job, event.result, trio.current_time() - self._began)
+            if not timing.audio_s:
+                timing = Timing(timing.wall_s, self._audio_s)
+            self._exchange.core.meters.worked(self._exchange.model or "", timing.rtf)
+        return event
 
 
 class Whole:

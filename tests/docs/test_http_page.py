@@ -1,0 +1,44 @@
+"""The page of routes lists exactly the routes and metrics that there are."""
+
+import re
+from pathlib import Path
+
+from paraudio.http import ROUTES, Gate
+from paraudio.http._meters import Meters
+from paraudio.lifecycle import Phase, Snapshot
+
+PAGE = (Path(__file__).parents[2] / "docs" / "http.md").read_text(encoding="utf-8")
+WORDS = {Gate.OPEN: "open", Gate.KEYED: "keyed", Gate.MANAGEMENT: "managed"}
+
+
+def test_every_route_is_on_the_page_and_no_other() -> None:
+    rows = re.findall(r"^\| `([A-Z]+) (/[^`]*)` \| (\w+) \| (.+) \|$", PAGE, re.MULTILINE)
+    told = [(method, path, gate) for method, path, gate, _ in rows]
+    real = [
+        (route.method, re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", route.path), WORDS[route.gate])
+        for route in ROUTES
+    ]
+    assert sorted(told) == sorted(real)
+    assert len(told) == len(set(told))
+
+
+def test_every_metric_is_on_the_page_and_no_other() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| ([^|]*)\| [^|]+ \|$", PAGE, re.MULTILINE)
+    told = {name: tuple(re.findall(r"`(\w+)`", labels)) for name, labels in rows}
+
+    class Nothing:
+        def snapshot(self) -> Snapshot:
+            return Snapshot(0, Phase.RUNNING, ())
+
+    meters = Meters(Nothing())
+    real = {}
+    for collector in meters.registry._collector_to_names:
+        for metric in collector.collect():
+            if metric.name.startswith("paraudio_"):
+                name = metric.name.removeprefix("paraudio_")
+                total = "_total" if metric.type == "counter" else ""
+                real[name + total] = tuple(getattr(collector, "_labelnames", ()))
+    assert told.keys() == real.keys()
+    for name, labels in real.items():
+        if labels:
+            assert told[name] == labels
