@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "models": "List the models that can be fetched, and which are here.",
     "config": "Check a configuration and show what holds.",
     "verify": "Replay a journal against the rules and print each violation.",
+    "conformance": "Judge a running server by every cell of the behaviour contract.",
 }
 
 

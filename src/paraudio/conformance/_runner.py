@@ -1,0 +1,295 @@
+"""Runs the scenarios against a server and gathers what they came to."""
+
+import secrets
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+import httpx
+import trio
+
+from paraudio.conformance._bench import Bench
+from paraudio.conformance._cells import cells
+from paraudio.conformance._reasons import REASONS
+from paraudio.conformance._scenario import Scenario
+from paraudio.conformance._verdicts import (
+    BrokenError,
+    NoServerError,
+    NotApplicableError,
+    Report,
+    Result,
+    TooSlowError,
+    Verdict,
+)
+from paraudio.conformance._watch import Watch
+from paraudio.conformance._wire import Answer, Wire
+from paraudio.conformance.scenarios import SCENARIOS
+from paraudio.errors import UnauthorizedError
+
+WATCHED: Final = ("state/models_counters", "beyond/g06_atomic_status")
+"""The cells that every look at the models judges."""
+
+_TRIES: Final = 3
+_CLEAN_S: Final = 30.0
+_WATCH: Final = "every look at the models"
+
+
+@dataclass
+class _Outcome:
+    """What the scenarios of one cell came to."""
+
+    scenarios: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    passed: int = 0
+    seconds: float = 0.0
+
+    def result(self, cell: str) -> Result:
+        """One scenario that fails fails the cell; one that passes is needed to pass it."""
+        verdict, reasons = Verdict.NOT_APPLICABLE, self.reasons
+        if self.failures:
+            verdict, reasons = Verdict.FAIL, self.failures
+        elif self.passed:
+            verdict, reasons = Verdict.PASS, []
+        return Result(cell, verdict, "; ".join(reasons), tuple(self.scenarios), self.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Server:
+    """What the server is: whether it has several slots, and why it cannot be judged, if so."""
+
+    parallel: bool
+    closed: str | None = None
+
+
+class _Run:
+    """One run.
+
+    Args:
+        wire: The server.
+        watch: Its models.
+        server: What it is.
+        prefix: How the IDs of this run's models begin.
+        unit_s: Length of a unit at the first try.
+        jobs: How many scenarios are played at once.
+        said: Told of each scenario that has ended.
+    """
+
+    def __init__(
+        self,
+        wire: Wire,
+        watch: Watch,
+        server: _Server,
+        *,
+        prefix: str,
+        unit_s: float,
+        jobs: int,
+        said: Callable[[str], None],
+    ) -> None:
+        self.outcomes: dict[str, _Outcome] = defaultdict(_Outcome)
+        self._wire = wire
+        self._watch = watch
+        self._server = server
+        self._prefix = prefix
+        self._unit_s = unit_s
+        self._places = trio.CapacityLimiter(jobs)
+        self._said = said
+
+    async def play_all(self, scenarios: Sequence[Scenario]) -> None:
+        """Play scenarios side by side: each has models of its own."""
+        async with trio.open_nursery() as nursery:
+            for number, scenario in enumerate(scenarios):
+                nursery.start_soon(self._play, scenario, number)
+
+    async def _play(self, scenario: Scenario, number: int) -> None:
+        async with self._places:
+            began = trio.current_time()
+            failure, reason = None, None
+            try:
+                self._check(scenario)
+                await self._try(scenario, number)
+            except NotApplicableError as error:
+                reason = str(error)
+            except (BrokenError, TooSlowError) as error:
+                failure = str(error)
+            seconds = trio.current_time() - began
+        for cell in scenario.cells:
+            self._note(cell, scenario.name, failure, reason, seconds)
+        self._said(scenario.name)
+
+    def _check(self, scenario: Scenario) -> None:
+        if self._server.closed is not None:
+            raise NotApplicableError(self._server.closed)
+        if scenario.parallel not in (None, self._server.parallel):
+            policy = "several slots a model" if scenario.parallel else "the serial policy"
+            raise NotApplicableError(f"needs {policy}")
+
+    async def _try(self, scenario: Scenario, number: int) -> None:
+        """Play a scenario, more slowly if its situation was over too soon."""
+        for attempt in range(_TRIES):
+            prefix = f"{self._prefix}-{number}{'abc'[attempt]}"
+            try:
+                await self._once(scenario, prefix, self._unit_s * 2**attempt)
+            except TooSlowError:
+                if attempt == _TRIES - 1:
+                    raise
+            else:
+                return
+
+    async def _once(self, scenario: Scenario, prefix: str, unit_s: float) -> None:
+        error: BaseException | None = None
+        async with trio.open_nursery() as nursery:
+            bench = Bench(
+                self._wire,
+                self._watch,
+                nursery,
+                prefix=prefix,
+                parallel=self._server.parallel,
+                unit_s=unit_s,
+            )
+            try:
+                with trio.fail_after(4 * bench.patience_s):
+                    await scenario.play(bench)
+            except (BrokenError, TooSlowError, NotApplicableError) as raised:
+                error = raised
+            except trio.TooSlowError:
+                error = BrokenError("an answer that must come did not come")
+            except (KeyError, TypeError, AttributeError) as raised:
+                error = BrokenError(f"an answer has not the fields that it should have: {raised!r}")
+            nursery.cancel_scope.cancel()
+        await self._clean(bench)
+        if error is not None:
+            raise error
+
+    async def _clean(self, bench: Bench) -> None:
+        """Leave nothing loaded: what a scenario registered stays registered, as any model does."""
+        if bench.names:
+            with trio.move_on_after(_CLEAN_S):
+                body = {"model_ids": bench.names}
+                try:
+                    await self._wire.ask("POST", "/v1/tasks/unload_models", body)
+                except BrokenError:
+                    return
+
+    def _note(
+        self, cell: str, name: str, failure: str | None, reason: str | None, seconds: float
+    ) -> None:
+        outcome = self.outcomes[cell]
+        outcome.scenarios.append(name)
+        outcome.seconds += seconds
+        if failure is not None:
+            outcome.failures.append(f"{name}: {failure}")
+        elif reason is not None:
+            outcome.reasons.append(reason)
+        else:
+            outcome.passed += 1
+
+    def judge_watch(self) -> None:
+        """Note what the looks at the models came to."""
+        if self._server.closed is not None or not self._watch.looks:
+            reason = self._server.closed or "no scenario looked at the models"
+            for cell in WATCHED:
+                self._note(cell, _WATCH, None, reason, 0)
+            return
+        for cell in WATCHED:
+            self._note(cell, _WATCH, "; ".join(self._watch.problems) or None, None, 0)
+
+
+def _ignore(name: str) -> None:
+    """Say nothing."""
+    del name
+
+
+async def conform(
+    url: str,
+    *,
+    api_key: str | None = None,
+    only: Sequence[str] = (),
+    unit_s: float = 0.4,
+    jobs: int = 16,
+    said: Callable[[str], None] = _ignore,
+) -> Report:
+    """Judge a running server by every cell of the contract that can be seen from outside.
+
+    It registers models of the simulated family under IDs of its own and unloads them afterwards;
+    they stay registered. Models of others are left alone. Cancelled, it leaves at once, and what it
+    loaded stays loaded.
+
+    Args:
+        url: ``http://HOST:PORT`` or ``https://HOST:PORT``.
+        api_key: A key of the server's, or None.
+        only: Patterns of cell IDs, such as ``order/*``; empty for all.
+        unit_s: Seconds of the unit of time; what is too fast to be judged is tried more slowly.
+        jobs: How many scenarios are played at once.
+        said: Told the name of each scenario when it has ended.
+
+    Raises:
+        NoServerError: Nothing there answers as it should.
+        UnauthorizedError: The server needs a key, or another one.
+    """
+    chosen = [cell.id for cell in cells() if _wanted(cell.id, only)]
+    scenarios = [each for each in SCENARIOS if any(cell in chosen for cell in each.cells)]
+    began = trio.current_time()
+    prefix = f"cf-{secrets.token_hex(4)}"
+    async with Wire(url, api_key) as wire, trio.open_nursery() as nursery:
+        server = await _look_at(wire, url, prefix)
+        watch = Watch(wire, prefix, min(0.025, unit_s / 16))
+        nursery.start_soon(watch.run)
+        run = _Run(wire, watch, server, prefix=prefix, unit_s=unit_s, jobs=jobs, said=said)
+        await run.play_all(scenarios)
+        run.judge_watch()
+        nursery.cancel_scope.cancel()
+    results = [_result(cell, run.outcomes) for cell in chosen]
+    policy = "unknown" if server.closed else "parallel" if server.parallel else "serial"
+    return Report(url, policy, trio.current_time() - began, results)
+
+
+def _wanted(cell: str, only: Sequence[str]) -> bool:
+    return not only or any(fnmatchcase(cell, pattern) for pattern in only)
+
+
+def _result(cell: str, outcomes: dict[str, _Outcome]) -> Result:
+    if cell in REASONS:
+        return Result(cell, Verdict.NOT_APPLICABLE, REASONS[cell], (), 0.0)
+    return outcomes[cell].result(cell)
+
+
+async def _look_at(wire: Wire, url: str, prefix: str) -> _Server:
+    """Find out what can be asked of a server, and which policy it has."""
+    try:
+        with trio.fail_after(20):
+            listed = await wire.ask("GET", "/v1/models")
+    except (BrokenError, httpx.InvalidURL) as error:
+        raise NoServerError(f"{url} does not answer: {error}") from None
+    except trio.TooSlowError:
+        raise NoServerError(f"{url} does not answer within 20 s") from None
+    if listed.status in (401, 403):
+        raise UnauthorizedError(f"{url} answers {listed}", param="api_key")
+    if listed.status != 200 or not _is_list(listed):
+        raise NoServerError(f"{url} is no server of this kind: GET /v1/models gives {listed}")
+    return await _try_to_manage(wire, f"{prefix}-first")
+
+
+def _is_list(answer: Answer) -> bool:
+    try:
+        shown: Any = answer.json
+    except BrokenError:
+        return False
+    return isinstance(shown, dict) and isinstance(shown.get("data"), list)
+
+
+async def _try_to_manage(wire: Wire, name: str) -> _Server:
+    model = {"id": name, "family": "simulated", "path": "/one", "task": "tts"}
+    several = await wire.ask("POST", "/v1/models/load", {**model, "slots": 2})
+    answer = several
+    if several.status == 400 and "slots" in str(several.error("param")):
+        answer = await wire.ask("POST", "/v1/models/load", model)
+    await wire.ask("POST", "/v1/tasks/unload_models", {"model_ids": [name]})
+    if answer.status in (401, 403, 404, 405):
+        return _Server(parallel=False, closed=f"models cannot be managed here: {answer.status}")
+    if answer.status == 400:
+        message = answer.error("message") or answer
+        return _Server(parallel=False, closed=f"no simulated model can be registered: {message}")
+    return _Server(parallel=several.status == 200)
