@@ -12,6 +12,7 @@ import argparse
 import ast
 import copy
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -33,6 +34,8 @@ FLOOR: Final = 0.9
 PATIENCE: Final = 4
 """How many times longer than usual a run of tests may take; a mutant that hangs is killed by it."""
 LONGEST_S: Final = 1800
+MEMORY: Final = 8 * 2**30
+"""Bytes of address space that tests may take; a mutant that loops may want all there is."""
 
 FAST: Final = {
     "admission": [
@@ -291,6 +294,8 @@ def _passes(place: Path, suite: Sequence[str], patience_s: float) -> bool | None
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
+    if sys.platform == "linux":
+        resource.prlimit(run.pid, resource.RLIMIT_AS, (MEMORY, MEMORY))
     try:
         return run.wait(patience_s) == 0
     except subprocess.TimeoutExpired:
