@@ -136,6 +136,44 @@ def test_a_manager_that_a_healthy_slot_keeps_out_waits_despite_a_stuck_one() -> 
     assert bench.enter(MANAGER, bound_s=5.0).waiting
 
 
+def test_a_manager_without_a_bound_leaves_when_only_abandoned_slots_keep_it_out() -> None:
+    bench = Bench(2)
+    stuck, healthy = bench.hold(), bench.hold()
+    manager, follower = bench.enter(MANAGER), bench.enter(REQUEST)
+    stuck.mark_stuck()
+    stuck.mark_abandoned()
+    assert manager.waiting
+    healthy.release()
+    assert bench.events[-2:] == [
+        (Kind.LEFT, {"ticket": manager.number, "why": "slot_stuck"}),
+        (Kind.GRANTED, {"ticket": follower.number, "slots": [1]}),
+    ]
+    assert manager.failure is not None
+    with pytest.raises(SlotStuckError, match=r"slots \[0\] are stuck"):
+        raise manager.failure()
+
+
+def test_a_manager_with_a_bound_and_one_at_a_slot_that_may_come_back_wait() -> None:
+    bench = Bench(1)
+    held = bench.hold()
+    managers = [bench.enter(MANAGER), bench.enter(MANAGER, bound_s=5.0)]
+    held.mark_stuck()
+    assert [each.waiting for each in managers] == [True, True]
+    held.mark_abandoned()
+    assert [each.waiting for each in managers] == [False, True]
+
+
+def test_a_slot_that_comes_back_after_all_is_granted_to_managers_again() -> None:
+    bench = Bench(1)
+    held = bench.hold()
+    held.mark_stuck()
+    held.mark_abandoned()
+    held.release()
+    assert bench.enter(MANAGER).lease is None
+    held.mark_freed()
+    assert bench.enter(MANAGER).lease is not None
+
+
 def test_a_stuck_manager_keeps_every_slot() -> None:
     bench = Bench(3)
     lease = bench.hold(MANAGER)

@@ -40,6 +40,7 @@ class Member:
     deadline: float
     since: float = 0.0
     stuck: bool = False
+    abandoned: bool = False
     released: bool = False
 
 
@@ -86,6 +87,14 @@ class Reference:
             member.since = now
             self.holding.append(member)
             self.story.append(("granted", member.number))
+        head = self.waiting[0] if self.waiting else None
+        hopeless = all(each.abandoned for each in self.holding)
+        if head is not None and head.manager and head.deadline == inf and hopeless:
+            self.leave(head.number, "slot_stuck", now)
+
+    def abandon(self, number: int, now: float) -> None:
+        self.holder(number).abandoned = True
+        self.grant_heads(now)
 
     def leave(self, number: int, why: str, now: float) -> None:
         if [each for each in self.waiting if each.number == number]:
@@ -104,7 +113,7 @@ class Reference:
 
     def free(self, number: int, now: float) -> None:
         member = self.holder(number)
-        member.stuck = False
+        member.stuck = member.abandoned = False
         self.story.append(("freed", number))
         self.let_go(member, now)
 
@@ -206,6 +215,12 @@ class LineMachine(RuleBasedStateMachine):
         if not lease.released:
             self.reference.holder(lease.ticket).stuck = True
             lease.mark_stuck()
+
+    @rule(lease=leases)
+    def mark_abandoned(self, lease: Lease) -> None:
+        if lease.stuck:
+            self.reference.abandon(lease.ticket, self.now)
+        lease.mark_abandoned()
 
     @rule(lease=leases)
     def mark_freed(self, lease: Lease) -> None:

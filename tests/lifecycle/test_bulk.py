@@ -233,3 +233,51 @@ async def test_a_fence_outlasts_the_registration_that_it_waits_for(
         await stage.done()
         assert stage.ends()["fence"] == ("unloaded", 5)
         assert await _loaded(stage) == []
+
+
+@pytest.mark.contract("beyond/g04_hung_backend_contained", "time/timeout_zero_and_bulk")
+@pytest.mark.parametrize("first", ["hang", "bulk"])
+async def test_a_bulk_goes_round_a_model_whose_slot_is_stuck_and_names_it(
+    autojump_clock: MockClock, first: str
+) -> None:
+    specs = [spec("a", 2, ignore_cancel=True), spec("b")]
+    async with open_stage(*specs, hang_timeout_s=2) as stage:
+        await stage.ask("hangs", "a", run_ms=60_000)
+        await stage.ask("warm", "b")
+        await stage.pass_time(1)
+        if first == "bulk":
+            await stage.unload_many("bulk", None)
+        await stage.cancel("hangs")
+        await stage.ask("behind", "a", run_ms=1000)
+        if first == "bulk":
+            assert "behind" not in stage.results, "it waits behind the barrier"
+        await stage.pass_time(3)
+        if first == "hang":
+            await stage.unload_many("bulk", ["b", "a", "nobody"])
+        await stage.pass_time(0)
+        bulk = stage.answers["bulk"]
+        assert isinstance(bulk, Unloaded)
+        assert bulk.unloaded == ("b",)
+        assert bulk.not_found == (("nobody",) if first == "hang" else ())
+        assert list(bulk.stuck) == ["a"]
+        assert bulk.stuck["a"].code == "slot_stuck"
+        assert not stage.model("b").loaded
+        await stage.pass_time(1)
+        assert stage.results["behind"].text == "behind"
+        assert stage.model("a").loaded
+        await stage.pass_time(60)
+        await stage.unload_many("later", ["a"])
+        await stage.done()
+        assert stage.answers["later"] == Unloaded(("a",), ())
+        stage.assert_quiet()
+
+
+async def test_a_bulk_waits_for_a_worker_that_is_being_killed(autojump_clock: MockClock) -> None:
+    async with open_stage(spec("a", ignore_cancel=True), hang_timeout_s=2, can_kill=True) as stage:
+        await stage.ask("hangs", "a", run_ms=60_000)
+        await stage.pass_time(1)
+        await stage.unload_many("bulk", None)
+        await stage.cancel("hangs")
+        await stage.done()
+        assert stage.answers["bulk"] == Unloaded(("a",), ())
+        stage.assert_quiet()

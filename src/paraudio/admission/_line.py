@@ -44,7 +44,7 @@ class Line:
     """
 
     # Invariants: a manager's lease is the only lease; each slot is free or in exactly one lease;
-    # settled: the head, if any, is not grantable.
+    # settled: the head, if any, is not grantable, nor waits without a bound for abandoned slots.
 
     def __init__(
         self, model: str, slots: int, *, record: Recorder, clock: Callable[[], float]
@@ -104,12 +104,23 @@ class Line:
     def settle(self) -> None:
         """Grant heads for as long as the head can be granted.
 
+        A manager without a bound that nothing but abandoned slots keep out leaves instead: it would
+        wait for a call that may never end, and everybody behind it with it.
+
         Whatever changes the line ends with this call: entering, releasing, leaving by timeout or
-        cancellation, freeing a stuck slot, resizing.
+        cancellation, a stuck slot that is abandoned or freed, resizing.
         """
         inbox, slots = self._inbox, self._slots
-        while (head := inbox.head) is not None and grantable(head.claim, slots.free, slots.total):
-            self._grant(head)
+        while (head := inbox.head) is not None:
+            if grantable(head.claim, slots.free, slots.total):
+                self._grant(head)
+            elif self._waits_for_the_abandoned(head):
+                error = partial(
+                    SlotStuckError, f"{self._stuck_message()}, and nothing else is held"
+                )
+                self._strike(head, "slot_stuck", error)
+            else:
+                return
 
     def take_back(self, lease: Lease) -> None:
         """The lease ended: return its slots, in the new number if its manager resized the model."""
@@ -124,6 +135,10 @@ class Line:
     def note_stuck(self, lease: Lease) -> None:
         """Record that a backend call ignores its stop; its slots stay held."""
         self._notes.stuck(lease)
+
+    def note_abandoned(self) -> None:
+        """A stuck call cannot be ended: whoever waits for it without a bound leaves."""
+        self.settle()
 
     def note_freed(self, lease: Lease) -> None:
         """Record that a stuck call ended; the lease decides when the slots come back."""
@@ -236,6 +251,14 @@ class Line:
     def _kept_out_by_stuck(self, claim: Claim) -> bool:
         """Whether a stuck slot alone is reason enough that the claim cannot be granted."""
         return claim is Claim.MANAGER and any(lease.stuck for lease in self._held.values())
+
+    def _waits_for_the_abandoned(self, head: Ticket) -> bool:
+        """Whether a head without a bound waits for nothing but abandoned slots."""
+        return (
+            head.claim is Claim.MANAGER
+            and head.bound_s == inf
+            and all(lease.abandoned for lease in self._held.values())
+        )
 
     def _stuck_message(self) -> str:
         """Which slots are stuck, as the beginning of a sentence."""

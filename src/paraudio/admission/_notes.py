@@ -7,7 +7,7 @@ from paraudio.admission._rules import Claim
 from paraudio.admission._ticket import Lease, Ticket
 from paraudio.journal import Kind, Recorder, no_record
 
-WhyLeft = Literal["timeout", "cancelled", "shutting_down"]
+WhyLeft = Literal["timeout", "cancelled", "shutting_down", "slot_stuck"]
 WhyRefused = Literal["server_busy", "queue_full", "shutting_down", "slot_stuck"]
 
 

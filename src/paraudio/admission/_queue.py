@@ -120,7 +120,8 @@ class ModelQueue:
 
         Raises:
             ServerBusyError: The bound, counted from `enter`, has passed.
-            SlotStuckError: The same, for a manager that a stuck slot kept out.
+            SlotStuckError: The same, for a manager that a stuck slot kept out; or, for one without
+                a bound, nothing but abandoned slots keep it out.
             ParaudioError: Whatever `close` was given.
             RuntimeError: Somebody else waits for the ticket, or has taken its lease.
         """

@@ -16,6 +16,9 @@ class Keeper(Protocol):
     def note_stuck(self, lease: "Lease") -> None:
         """The backend call under the lease ignores its stop."""
 
+    def note_abandoned(self) -> None:
+        """A stuck lease cannot be had back."""
+
     def note_freed(self, lease: "Lease") -> None:
         """The stuck call ended after all."""
 
@@ -33,11 +36,13 @@ class Lease:
         request: The ID of the request that it serves, or None.
         held_since: When it was granted, in seconds of the queue's clock.
         stuck: Whether the backend call under it ignores its stop.
+        abandoned: Whether it is stuck, and nothing can end that call.
         released: Whether `release` was called.
     """
 
     __slots__ = (
         "_keeper",
+        "abandoned",
         "claim",
         "held_since",
         "released",
@@ -57,6 +62,7 @@ class Lease:
         self.slots = slots
         self.held_since = held_since
         self.stuck = False
+        self.abandoned = False
         self.released = False
 
     def __repr__(self) -> str:
@@ -93,11 +99,17 @@ class Lease:
         self.stuck = True
         self._keeper.note_stuck(self)
 
+    def mark_abandoned(self) -> None:
+        """Give a stuck call up: nothing can end it, though it may still end by itself."""
+        if self.stuck:
+            self.abandoned = True
+            self._keeper.note_abandoned()
+
     def mark_freed(self) -> None:
         """End `mark_stuck`: the call came back. A lease that was released meanwhile ends now."""
         if not self.stuck:
             return
-        self.stuck = False
+        self.stuck = self.abandoned = False
         self._keeper.note_freed(self)
         if self.released:
             self._keeper.take_back(self)

@@ -19,6 +19,7 @@ from paraudio.http._render import base64_audio, off_loop, result_json
 from paraudio.http._respond import json_answer
 from paraudio.http._sse import no_result
 from paraudio.http._work import Done, lease, perform, start_events, timing_of
+from paraudio.lifecycle import Unloaded
 from paraudio.spec import Json
 
 _IDS: Final = "a list of model IDs"
@@ -110,7 +111,9 @@ async def unload_models(exchange: Exchange) -> Response:
         ids.append(one)
     fence = fields.flag("fence")
     done = await exchange.core.runtime.unload_many(ids, fence=fence, request=exchange.id)
-    return json_answer({"unloaded": list(done.unloaded), "not_found": list(done.not_found)})
+    return json_answer(
+        {"unloaded": list(done.unloaded), "not_found": list(done.not_found), **_failed(done)}
+    )
 
 
 async def unload_all_models(exchange: Exchange) -> Response:
@@ -119,7 +122,22 @@ async def unload_all_models(exchange: Exchange) -> Response:
     fields.only(("fence",))
     fence = fields.flag("fence")
     done = await exchange.core.runtime.unload_many(None, fence=fence, request=exchange.id)
-    return json_answer({"unloaded": list(done.unloaded)})
+    return json_answer({"unloaded": list(done.unloaded), **_failed(done)})
+
+
+def _failed(done: Unloaded) -> dict[str, Json]:
+    """The models that a bulk could not unload, each with its error; nothing where it did all."""
+    if not done.stuck:
+        return {}
+    return {
+        "failed": [
+            {
+                "id": name,
+                "error": {"message": error.message, "type": error.type, "code": error.code},
+            }
+            for name, error in done.stuck.items()
+        ]
+    }
 
 
 ROUTES = (

@@ -16,7 +16,7 @@ class Kind(StrEnum):
     # Admission. ``ticket`` counts within a model, from 1.
     QUEUED = "queued"  # ticket, manager (bool), bound_ms (null: none), request (or null)
     GRANTED = "granted"  # ticket, slots (list); a manager is granted every slot
-    LEFT = "left"  # ticket, why: timeout | cancelled | shutting_down
+    LEFT = "left"  # ticket, why: timeout | cancelled | shutting_down | slot_stuck
     REFUSED = "refused"  # why: server_busy | queue_full | shutting_down | slot_stuck; never queued
     RELEASED = "released"  # ticket, slots
     STUCK = "stuck"  # ticket, slots: the backend ignores its stop; the lease is kept

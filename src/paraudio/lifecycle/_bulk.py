@@ -1,12 +1,12 @@
 """Unloading many models at once: every barrier in one step, then each as it drains."""
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 import trio
 
 from paraudio.admission import Claim, Ticket
-from paraudio.errors import ParaudioError
+from paraudio.errors import ParaudioError, SlotStuckError
 from paraudio.lifecycle._context import Context
 from paraudio.lifecycle._entry import Entry
 from paraudio.lifecycle._retire import hand_over_retirement
@@ -19,10 +19,12 @@ class Unloaded:
     Attributes:
         unloaded: Models that were unloaded, in the order asked for, each once.
         not_found: IDs that nothing is registered under, in the order asked for, each once.
+        stuck: Models that could not be unloaded because of a stuck slot, with the error.
     """
 
     unloaded: tuple[str, ...]
     not_found: tuple[str, ...]
+    stuck: Mapping[str, SlotStuckError] = field(default_factory=dict)
 
 
 class Bulk:
@@ -56,6 +58,7 @@ class Bulk:
         self._open = 0
         self._error: ParaudioError | None = None
         self.late: list[str] = []
+        self.stuck: dict[str, SlotStuckError] = {}
         try:
             for entry in sorted(entries, key=lambda each: each.number):
                 self._tickets.append((entry, self._enter(entry)))
@@ -79,6 +82,8 @@ class Bulk:
     async def drain(self) -> None:
         """Retire each model as its barrier is granted; returns when the last one is gone.
 
+        A model that only stuck slots keep from it is noted in ``stuck``; the others go on.
+
         Raises:
             ShuttingDownError: A barrier still waited when the process began to drain.
         """
@@ -93,6 +98,8 @@ class Bulk:
         try:
             lease = await entry.queue.wait(ticket)
             await hand_over_retirement(self._context, entry, lease, "unload").wait()
+        except SlotStuckError as error:
+            self.stuck[entry.id] = error
         except ParaudioError as error:
             self._error = error
         finally:

@@ -98,8 +98,12 @@ class Management:
             await bulk.drain()
         finally:
             self._fences.discard(bulk)
-        done = dict.fromkeys([each for each in wanted if each in everything] + bulk.late)
-        return Unloaded(tuple(done), tuple([each for each in wanted if each not in done]))
+        seen = dict.fromkeys([each for each in wanted if each in everything] + bulk.late)
+        return Unloaded(
+            tuple([each for each in seen if each not in bulk.stuck]),
+            tuple([each for each in wanted if each not in seen]),
+            bulk.stuck,
+        )
 
     async def _load(self, entry: Entry) -> None:
         async def operation(lease: Lease) -> None:

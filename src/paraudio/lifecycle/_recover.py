@@ -97,6 +97,7 @@ class Recovery:
         try:
             with self._context.phases.interruptible():
                 if session.busy and not await session.kill():
+                    lease.mark_abandoned()
                     await session.wait_idle()
                 if pool is self._entry.pool:
                     await session.restore()

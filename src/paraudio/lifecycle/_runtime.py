@@ -156,7 +156,8 @@ class Runtime:
     ) -> Unloaded:
         """Unload several models, each as soon as its older work is done.
 
-        Every barrier stands in its queue before this waits for the first time. There is no bound.
+        Every barrier stands in its queue before this waits for the first time. There is no bound,
+        but a model that nothing but stuck slots keep from it is given up, and is told in ``stuck``.
         Cancelled: barriers that still wait leave; what was granted runs to its end.
 
         Args:
