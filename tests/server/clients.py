@@ -43,6 +43,7 @@ class Client:
     def __init__(self, stream: trio.SocketStream) -> None:
         self.stream = stream
         self._machine = h11.Connection(h11.CLIENT)
+        self._answer = Answer(0, {}, b"")
 
     async def __aenter__(self) -> Self:
         return self
@@ -70,25 +71,19 @@ class Client:
         await self.stream.send_all((request or b"") + (sent or b"") + (end or b""))
 
     async def answer(self) -> Answer:
-        """Wait for the whole answer.
+        """Wait for the whole answer, what `piece` has read of it included.
 
         Raises:
             EOFError: The connection ended before it.
         """
-        status, headers, body = 0, {}, b""
-        while True:
-            event = await self._next()
-            if isinstance(event, h11.Response):
-                status = event.status_code
-                headers = {key.decode(): value.decode() for key, value in event.headers}
-            elif isinstance(event, h11.Data):
-                body += event.data
-            elif isinstance(event, h11.EndOfMessage):
-                return Answer(status, headers, body)
+        while not isinstance(await self._event(), h11.EndOfMessage):
+            pass
+        answer, self._answer = self._answer, Answer(0, {}, b"")
+        return answer
 
     async def piece(self) -> bytes:
         """Wait for the next piece of a body."""
-        while not isinstance(event := await self._next(), h11.Data):
+        while not isinstance(event := await self._event(), h11.Data):
             assert not isinstance(event, h11.EndOfMessage), "the answer has ended"
         return bytes(event.data)
 
@@ -122,6 +117,16 @@ class Client:
         """Close the connection with a reset."""
         self.stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.stream.socket.close()
+
+    async def _event(self) -> Any:
+        """Wait for the next event, and note what it tells of the answer."""
+        event = await self._next()
+        if isinstance(event, h11.Response):
+            self._answer.status = event.status_code
+            self._answer.headers = {key.decode(): value.decode() for key, value in event.headers}
+        elif isinstance(event, h11.Data):
+            self._answer.body += event.data
+        return event
 
     async def _next(self) -> Any:
         while True:

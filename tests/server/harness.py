@@ -82,7 +82,7 @@ class Served:
         said: What it has logged so far.
         drain_s: Its drain phase.
         cancel_s: Its cancel phase.
-        may_fail: Words of tracebacks that a test provokes.
+        may_fail: Whether a test provokes what the log has tracebacks of.
     """
 
     process: subprocess.Popen[str]
@@ -93,7 +93,7 @@ class Served:
     max_loaded: int = 0
     url: str = ""
     said: list[str] = field(default_factory=list)
-    may_fail: tuple[str, ...] = ()
+    may_fail: bool = False
     _news: threading.Condition = field(default_factory=threading.Condition)
     _silent: bool = False
     _signalled: float | None = None
@@ -190,10 +190,16 @@ class Served:
                 found |= {int(word) for word in (thread / "children").read_text().split()}
         return sorted(found)
 
-    def worker(self, name: str) -> int:
-        """The one worker process of a model."""
-        (pid,) = [pid for pid in self.workers() if f"model '{name}'" in command_line(pid)]
-        return pid
+    async def worker(self, name: str) -> int:
+        """The one worker process of a model, which may be about to start."""
+        with trio.move_on_after(PATIENCE_S):
+            while True:
+                found = [pid for pid in self.workers() if f"model '{name}'" in command_line(pid)]
+                if found:
+                    (pid,) = found
+                    return pid
+                await trio.sleep(0.01)
+        raise AssertionError(f"model {name!r} never had a worker")
 
     def descriptors(self) -> int:
         """How many files it has open."""
