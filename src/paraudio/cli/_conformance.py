@@ -7,6 +7,7 @@ import click
 
 from paraudio.cli._help import EXIT_CODES, Formatted
 from paraudio.cli._output import FAILED, OK, print_json, print_table, say
+from paraudio.cli._signals import until_signal
 
 if TYPE_CHECKING:
     from paraudio.conformance import Report
@@ -92,10 +93,12 @@ def _judge(
             raise
         raise click.UsageError(_MISSING) from None
 
-    async def judge() -> "Report":
-        return await conform(url, api_key=api_key, only=only, unit_s=unit_s, jobs=jobs)
+    async def judge(scope: trio.CancelScope) -> "Report | None":
+        with scope:
+            return await conform(url, api_key=api_key, only=only, unit_s=unit_s, jobs=jobs)
+        return None
 
-    return trio.run(judge)
+    return trio.run(until_signal, judge)
 
 
 def _write(file: Path, report: "Report") -> None:

@@ -6,7 +6,8 @@ and no wrong verdict. Order is judged by what results name (path, load, session)
 by lower bounds of time, which hold however slow anybody is.
 """
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from itertools import pairwise
 from typing import Any, Final
 
@@ -34,7 +35,6 @@ class Bench:
     Args:
         wire: The server.
         watch: Its models.
-        nursery: Where calls run; cancelled when the scenario is over.
         prefix: How the IDs of the scenario's models begin.
         parallel: Whether the server lets models have several slots.
         unit_s: Length of a unit, in seconds.
@@ -47,7 +47,6 @@ class Bench:
         self,
         wire: Wire,
         watch: Watch,
-        nursery: trio.Nursery,
         *,
         prefix: str,
         parallel: bool,
@@ -58,9 +57,15 @@ class Bench:
         self.unit_s = unit_s
         self.slots = 2 if parallel else 1
         self._watch = watch
-        self._nursery = nursery
+        self._nursery: trio.Nursery | None = None
         self._prefix = prefix
         self._keys: dict[str, None] = {}
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[trio.CancelScope]:
+        """Let calls run; yields what ends those that are left when the scenario is over."""
+        async with trio.open_nursery() as self._nursery:
+            yield self._nursery.cancel_scope
 
     # Models.
 
@@ -130,6 +135,8 @@ class Bench:
         headers: Mapping[str, str] | None = None,
     ) -> Call:
         """Begin any request."""
+        if self._nursery is None:
+            raise RuntimeError("the bench is not open")
         return self.wire.start(
             self._nursery, label, self.wire.build(method, path, body, headers=headers)
         )

@@ -25,11 +25,8 @@ from paraudio.conformance._verdicts import (
 )
 from paraudio.conformance._watch import Watch
 from paraudio.conformance._wire import Answer, Wire
-from paraudio.conformance.scenarios import SCENARIOS
+from paraudio.conformance.scenarios import SCENARIOS, WATCHED
 from paraudio.errors import UnauthorizedError
-
-WATCHED: Final = ("state/models_counters", "beyond/g06_atomic_status")
-"""The cells that every look at the models judges."""
 
 _TRIES: Final = 3
 _CLEAN_S: Final = 30.0
@@ -139,16 +136,24 @@ class _Run:
                 return
 
     async def _once(self, scenario: Scenario, prefix: str, unit_s: float) -> None:
-        error: BaseException | None = None
-        async with trio.open_nursery() as nursery:
-            bench = Bench(
-                self._wire,
-                self._watch,
-                nursery,
-                prefix=prefix,
-                parallel=self._server.parallel,
-                unit_s=unit_s,
-            )
+        bench = Bench(
+            self._wire,
+            self._watch,
+            prefix=prefix,
+            parallel=self._server.parallel,
+            unit_s=unit_s,
+        )
+        try:
+            error = await self._judge(scenario, bench)
+        finally:
+            await self._clean(bench)
+        if error is not None:
+            raise error
+
+    async def _judge(self, scenario: Scenario, bench: Bench) -> Exception | None:
+        """Play a scenario once; what it raised would be lost in the nursery's group."""
+        error: Exception | None = None
+        async with bench.open() as scope:
             try:
                 with trio.fail_after(4 * bench.patience_s):
                     await scenario.play(bench)
@@ -158,15 +163,13 @@ class _Run:
                 error = BrokenError("an answer that must come did not come")
             except (KeyError, TypeError, AttributeError) as raised:
                 error = BrokenError(f"an answer has not the fields that it should have: {raised!r}")
-            nursery.cancel_scope.cancel()
-        await self._clean(bench)
-        if error is not None:
-            raise error
+            scope.cancel()
+        return error
 
     async def _clean(self, bench: Bench) -> None:
         """Leave nothing loaded: what a scenario registered stays registered, as any model does."""
         if bench.names:
-            with trio.move_on_after(_CLEAN_S):
+            with trio.move_on_after(_CLEAN_S, shield=True):
                 body = {"model_ids": bench.names}
                 try:
                     await self._wire.ask("POST", "/v1/tasks/unload_models", body)
@@ -187,14 +190,10 @@ class _Run:
             outcome.passed += 1
 
     def judge_watch(self) -> None:
-        """Note what the looks at the models came to."""
-        if self._server.closed is not None or not self._watch.looks:
-            reason = self._server.closed or "no scenario looked at the models"
+        """Note what was wrong with any look at the models, whoever's they were."""
+        if self._watch.problems:
             for cell in WATCHED:
-                self._note(cell, _WATCH, None, reason, 0)
-            return
-        for cell in WATCHED:
-            self._note(cell, _WATCH, "; ".join(self._watch.problems) or None, None, 0)
+                self._note(cell, _WATCH, "; ".join(self._watch.problems), None, 0)
 
 
 def _ignore(name: str) -> None:
@@ -214,8 +213,8 @@ async def conform(
     """Judge a running server by every cell of the contract that can be seen from outside.
 
     It registers models of the simulated family under IDs of its own and unloads them afterwards;
-    they stay registered. Models of others are left alone. Cancelled, it leaves at once, and what it
-    loaded stays loaded.
+    they stay registered. Models of others are left alone. Cancelled, it unloads its models first,
+    for at most half a minute.
 
     Args:
         url: ``http://HOST:PORT`` or ``https://HOST:PORT``.
@@ -233,14 +232,15 @@ async def conform(
     scenarios = [each for each in SCENARIOS if any(cell in chosen for cell in each.cells)]
     began = trio.current_time()
     prefix = f"cf-{secrets.token_hex(4)}"
-    async with Wire(url, api_key) as wire, trio.open_nursery() as nursery:
+    async with Wire(url, api_key) as wire:
         server = await _look_at(wire, url, prefix)
         watch = Watch(wire, prefix, min(0.025, unit_s / 16))
-        nursery.start_soon(watch.run)
         run = _Run(wire, watch, server, prefix=prefix, unit_s=unit_s, jobs=jobs, said=said)
-        await run.play_all(scenarios)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(watch.run)
+            await run.play_all(scenarios)
+            nursery.cancel_scope.cancel()
         run.judge_watch()
-        nursery.cancel_scope.cancel()
     results = [_result(cell, run.outcomes) for cell in chosen]
     policy = "unknown" if server.closed else "parallel" if server.parallel else "serial"
     return Report(url, policy, trio.current_time() - began, results)

@@ -32,10 +32,6 @@ class Watch:
         wire: The server.
         prefix: How the IDs of this run's models begin; others are not judged.
         pace_s: The least time between two looks.
-
-    Attributes:
-        looks: How many pictures were judged.
-        problems: What was wrong with them, the first few.
     """
 
     def __init__(self, wire: Wire, prefix: str, pace_s: float) -> None:
@@ -48,7 +44,6 @@ class Watch:
         self._wanted = trio.Event()
         self._news = trio.Event()
         self._judge = Judge()
-        self.looks = 0
 
     @property
     def problems(self) -> list[str]:
@@ -91,7 +86,6 @@ class Watch:
             return
         self._failure = None
         self._rows = {name: row for name, row in rows.items() if name.startswith(self._prefix)}
-        self.looks += 1
         self._judge.judge(shown.get("revision"), self._rows)
 
 

@@ -8,11 +8,13 @@ from paraudio.conformance.scenarios import (
     _operations,
     _order,
     _registration,
+    _status,
     _two_models,
     _waiting,
 )
 
 SCENARIOS: Final[tuple[Scenario, ...]] = (
+    *_status.SCENARIOS,
     *_operations.SCENARIOS,
     *_two_models.SCENARIOS,
     *_order.SCENARIOS,

@@ -147,7 +147,7 @@ async def a_slow_teardown_holds_nobody_else(bench: Bench) -> None:
 
 
 async def _same(bench: Bench, before: Row) -> None:
-    after = await bench.settled("a", "ready")
+    after = await bench.until("a", active=0, queued=0, managers=0)
     changed = {
         name: (before.get(name), after.get(name))
         for name in _KEPT

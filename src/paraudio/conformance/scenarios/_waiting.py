@@ -10,7 +10,7 @@ from paraudio.conformance._scenario import Scenario
 from paraudio.conformance._verdicts import BrokenError, NotApplicableError, TooSlowError
 from paraudio.conformance._wire import Call
 
-_FOREVER: Final = 40.0
+_FOREVER: Final = 60.0
 """Units of a run that is over only if it is stopped: more than anything waits for."""
 
 

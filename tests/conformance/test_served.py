@@ -1,0 +1,75 @@
+"""The command against real ``paraudio serve`` processes, in both policies at once."""
+
+import json
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.programs import environment
+from tests.cli.serving import serving
+from tests.conformance.junit import elements
+
+from paraudio.conformance._reasons import REASONS
+from paraudio.conformance.scenarios import SCENARIOS
+from paraudio.journal import check, read
+
+BOUND_S = 150
+
+
+def applicable(policy: str) -> set[str]:
+    """The cells that a server of that policy can be judged by."""
+    parallel = policy == "parallel"
+    played = [each for each in SCENARIOS if each.parallel in (None, parallel)]
+    return {cell for each in played for cell in each.cells}
+
+
+def begin(folder: Path, url: str) -> subprocess.Popen[str]:
+    words = ["conformance", "--url", url, "--json", "--junit", str(folder / "junit.xml")]
+    return subprocess.Popen(
+        [sys.executable, "-m", "paraudio", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(folder),
+    )
+
+
+@pytest.mark.process
+@pytest.mark.contract(*sorted(applicable("parallel") | applicable("serial")))
+def test_our_server_passes_every_cell_that_applies(tmp_path: Path) -> None:
+    policies: dict[str, dict[str, Any]] = {"parallel": {"parallel_jobs": True}, "serial": {}}
+    with ExitStack() as stack:
+        runs = {}
+        for policy, settings in policies.items():
+            folder = tmp_path / policy
+            folder.mkdir()
+            journal = str(folder / "journal.jsonl")
+            server = stack.enter_context(
+                serving(folder, [], ui_management=True, journal=journal, **settings)
+            )
+            runs[policy] = begin(folder, server.url)
+        said = {policy: run.communicate(timeout=BOUND_S) for policy, run in runs.items()}
+    for policy, (out, err) in said.items():
+        assert err == ""
+        report = json.loads(out)
+        verdicts = {each["cell"]: each["verdict"] for each in report["cells"]}
+        failed = [each for each in report["cells"] if each["verdict"] == "fail"]
+        assert (failed, runs[policy].returncode) == ([], 0)
+        assert report["policy"] == policy
+        passed = {cell for cell, verdict in verdicts.items() if verdict == "pass"}
+        assert passed == applicable(policy)
+        assert REASONS.keys() <= verdicts.keys() - passed
+        assert all(each["reason"] for each in report["cells"] if each["cell"] not in passed)
+        _junit_agrees(tmp_path / policy / "junit.xml", len(verdicts), len(passed))
+        assert check(read(tmp_path / policy / "journal.jsonl").events) == []
+
+
+def _junit_agrees(file: Path, cells: int, passed: int) -> None:
+    found = elements(file.read_text())
+    [suite] = [attributes for name, attributes in found if name == "testsuite"]
+    assert (suite["tests"], suite["failures"]) == (str(cells), "0")
+    names = [name for name, _ in found]
+    assert (names.count("testcase"), names.count("skipped")) == (cells, cells - passed)
