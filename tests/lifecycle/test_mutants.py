@@ -1,9 +1,13 @@
 """What only a broken lifecycle showed to be untested."""
 
+from dataclasses import replace
+
 import pytest
 import trio
 from tests.contract.house import House, Rules, model
 
+from paraudio.engines import Job
+from paraudio.errors import ConfigError
 from paraudio.testing import Stepper
 
 MEBIBYTE = 2**20
@@ -41,4 +45,54 @@ def test_a_change_is_judged_by_what_its_own_files_need() -> None:
         assert house.ends["grows"] == "insufficient_memory"
         house.register("shrinks", model("m", memory_mb=90))
         assert house.ends["shrinks"] == "done"
+        house.end()
+
+
+def test_a_use_that_is_left_during_a_call_waits_for_its_end_and_no_longer() -> None:
+    told: list[tuple[str, float]] = []
+    with Stepper() as stepper:
+        house = House(Rules(hang_s=60), stepper)
+        house.open([model("m")])
+
+        async def visit() -> str:
+            async with trio.open_nursery() as nursery:
+                async with house.runtime.use("m", request="r") as use:
+                    await use.ready()
+
+                    async def call() -> None:
+                        with pytest.raises(RuntimeError, match="ended during its call"):
+                            await use.run(Job(task="tts", text="x", options={"run_ms": 9000}))
+                        told.append(("call", house.now))
+
+                    nursery.start_soon(call)
+                    await trio.sleep(1)
+                told.append(("left", house.now))
+            return "done"
+
+        house._enter("r", visit)
+        house.advance(1)
+        assert sorted(told) == [("call", 1), ("left", 1)]
+        assert house.counters("m") == (0, 0, 0, 0)
+        house.end()
+
+
+def test_startup_refuses_what_the_family_does_not_do_without_looking_at_a_file() -> None:
+    with Stepper() as stepper:
+        house = House(Rules(), stepper)
+        house.open([])
+        with pytest.raises(ConfigError, match="does not do task 'midi'") as refused:
+            house.runtime.add(replace(model("m"), task="midi"))
+        assert refused.value.param == "task"
+        house.end()
+
+
+def test_an_isolation_that_is_not_there_is_refused_by_the_names_of_those_that_are() -> None:
+    with Stepper() as stepper:
+        house = House(Rules(), stepper)
+        house.open([])
+        house.register("m", replace(model("m"), isolation="process"))
+        assert house.errors["m"].param == "isolation"
+        assert house.errors["m"].message.endswith("available: thread")
+        house.register("n", replace(model("n"), family="other"))
+        assert house.errors["n"].message.endswith("known families: simulated")
         house.end()

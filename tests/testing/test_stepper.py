@@ -75,6 +75,37 @@ def test_time_stands_still_until_it_is_advanced(stepper: Stepper) -> None:
     assert stepper.now == 2.5
 
 
+def test_a_task_that_takes_its_time_to_leave_is_given_it() -> None:
+    left: list[float] = []
+
+    async def slow() -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.move_on_after(60, shield=True):
+                await trio.sleep_forever()
+            left.append(trio.current_time())
+
+    with Stepper() as stepper:
+        stepper.start(slow)
+    assert left == [60]
+
+
+def test_a_task_that_never_leaves_is_no_silent_hang() -> None:
+    scope = trio.CancelScope(shield=True)
+
+    async def never() -> None:
+        with scope:
+            await trio.sleep_forever()
+
+    stepper = Stepper()
+    stepper.start(never)
+    with pytest.raises(NotSettledError):
+        stepper.close()
+    scope.shield = False
+    stepper.close()
+
+
 def test_a_step_that_waits_for_time_is_blocked(stepper: Stepper) -> None:
     with pytest.raises(StepBlockedError):
         stepper.step(trio.sleep, 1.0)

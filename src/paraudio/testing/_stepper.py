@@ -110,7 +110,7 @@ class Stepper:
         raise NotSettledError(f"more than {_DEADLINES_AN_ADVANCE} deadlines in {seconds} s")
 
     def close(self) -> None:
-        """Cancel all tasks and end the run.
+        """Cancel all tasks and end the run; time passes for tasks that take theirs to leave.
 
         Raises:
             Exception: What a task raised on the way out.
@@ -138,11 +138,14 @@ class Stepper:
         thread to wait in.
         """
         async with trio.open_nursery() as self._nursery:
-            while True:
-                await trio.lowlevel.checkpoint()
-                job, self._job = self._job, None
-                if job is not None:
-                    await job()
+            try:
+                while True:
+                    await trio.lowlevel.checkpoint()
+                    job, self._job = self._job, None
+                    if job is not None:
+                        await job()
+            finally:
+                self._clock.autojump_threshold = 0  # nobody is left who lets time pass
 
     async def _jump(self, to: float) -> None:
         self._clock.jump(max(to - self.now, 0.0))
