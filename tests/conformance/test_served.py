@@ -3,13 +3,14 @@
 import json
 import subprocess
 import sys
-from contextlib import ExitStack
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.cli.programs import environment
-from tests.cli.serving import serving
 from tests.conformance.junit import elements
 
 from paraudio.conformance._reasons import REASONS
@@ -17,6 +18,7 @@ from paraudio.conformance.scenarios import SCENARIOS
 from paraudio.journal import check, read
 
 BOUND_S = 150
+PROGRAM = [sys.executable, "-m", "paraudio"]
 
 
 def applicable(policy: str) -> set[str]:
@@ -26,10 +28,40 @@ def applicable(policy: str) -> set[str]:
     return {cell for each in played for cell in each.cells}
 
 
+@contextmanager
+def serving(folder: Path, **settings: object) -> Iterator[str]:
+    """Serve, with a journal; yields the URL."""
+    config, log = folder / "server.json", folder / "server.log"
+    journal = str(folder / "journal.jsonl")
+    config.write_text(
+        json.dumps({"port": 0, "ui_management": True, "journal": journal, **settings})
+    )
+    # Into a file: nobody reads a pipe meanwhile, and failures that are provoked are logged whole.
+    with log.open("w") as said:
+        process = subprocess.Popen(
+            [*PROGRAM, "serve", "--config", str(config)],
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+            env=environment(folder),
+        )
+    try:
+        deadline = time.monotonic() + BOUND_S
+        while "listening on " not in log.read_text():
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        yield log.read_text().partition("listening on ")[2].split()[0]
+        process.terminate()
+        assert process.wait(BOUND_S) == 0, log.read_text()
+    finally:
+        process.kill()
+        process.wait()
+
+
 def begin(folder: Path, url: str) -> subprocess.Popen[str]:
-    words = ["conformance", "--url", url, "--json", "--junit", str(folder / "junit.xml")]
+    words = ["conformance", "--url", url, "--json", "--unit-ms", "300", "--jobs", "24"]
     return subprocess.Popen(
-        [sys.executable, "-m", "paraudio", *words],
+        [*PROGRAM, *words, "--junit", str(folder / "junit.xml")],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -46,11 +78,7 @@ def test_our_server_passes_every_cell_that_applies(tmp_path: Path) -> None:
         for policy, settings in policies.items():
             folder = tmp_path / policy
             folder.mkdir()
-            journal = str(folder / "journal.jsonl")
-            server = stack.enter_context(
-                serving(folder, [], ui_management=True, journal=journal, **settings)
-            )
-            runs[policy] = begin(folder, server.url)
+            runs[policy] = begin(folder, stack.enter_context(serving(folder, **settings)))
         said = {policy: run.communicate(timeout=BOUND_S) for policy, run in runs.items()}
     for policy, (out, err) in said.items():
         assert err == ""
