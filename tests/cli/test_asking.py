@@ -18,7 +18,7 @@ HEAR = ("run", "--model", "pocketsphinx-en")
         (("run",), "Missing option '-m' / '--model'"),
         (("run", "--model", "piper-jo"), "did you mean 'piper-joe'?"),
         (SPEAK, "piper-joe (tts) needs --text or --text-file"),
-        ((*SPEAK, "--text", " \n"), "needs --text or --text-file"),
+        ((*SPEAK, "--text", " \n"), "needs a text with something in it"),
         ((*SPEAK, "--text", "hi"), "needs -o FILE.wav"),
         ((*SPEAK, "--text", "hi", "-o", "a.mp3"), "-o must end in one of .pcm, .wav"),
         ((*SPEAK, "--text", "hi", "--text-file", "-"), "--text or --text-file, not both"),

@@ -88,6 +88,22 @@ def test_a_family_with_one_task_needs_none_said(cli: Cli, tmp_path: Path) -> Non
     assert values["models[0]"]["task"] == "tts"
 
 
+def test_a_model_that_the_store_does_not_know_is_refused(cli: Cli, tmp_path: Path) -> None:
+    path = write(tmp_path, {"models": [{**MODEL, "path": "store:piper-jo"}]})
+    result = cli("config", "check", str(path))
+    assert result.exit_code == 2
+    assert result.stderr == (
+        f"error: {path}:6: models[0].path: there is no model 'piper-jo' in the catalogue; "
+        "did you mean 'piper-joe'?\n"
+    )
+
+
+def test_nothing_changed_is_no_empty_table(cli: Cli) -> None:
+    result = cli("config", "check", "--changed")
+    assert result.exit_code == 0
+    assert "SETTING" not in result.stdout
+
+
 def test_what_a_family_would_refuse_is_found_without_loading(cli: Cli, tmp_path: Path) -> None:
     simulated = {"family": "simulated", "path": "", "task": "tts"}
     models = [

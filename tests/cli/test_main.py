@@ -1,5 +1,6 @@
 import resource
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from click.testing import Result
 from tests.cli.programs import PROGRAM, ended, environment
 
 from paraudio import __version__
-from paraudio.cli import _main
+from paraudio.cli import _main, main
 from paraudio.cli._main import COMMANDS
 from paraudio.cli._signals import Interrupted
 from paraudio.errors import ConfigError, LoadError, ModelNotFoundError
@@ -59,6 +60,33 @@ def test_without_words_it_shows_its_help(cli: Cli) -> None:
         assert command in result.stdout
         assert line in result.stdout
     assert "130  interrupted" in result.stdout
+
+
+def test_config_alone_shows_its_help(cli: Cli) -> None:
+    result = cli("config")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith("Usage: paraudio config ")
+    assert "check  Check a file and the environment, and show what holds." in result.stdout
+
+
+class InterruptedImport:
+    """Finds a module like an import that a Ctrl-C ends."""
+
+    def find_spec(self, name: str, *_: object) -> None:
+        """End the import of the command line."""
+        if name == "paraudio.cli._main":
+            raise KeyboardInterrupt
+
+
+def test_a_ctrl_c_during_the_imports_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delitem(sys.modules, "paraudio.cli._main")
+    monkeypatch.setattr(sys, "meta_path", [InterruptedImport(), *sys.meta_path])
+    with pytest.raises(SystemExit) as ended_with:
+        main([])
+    assert ended_with.value.code == 130
+    assert capsys.readouterr().err == "error: interrupted\n"
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, "config check"])

@@ -32,7 +32,9 @@ def check(ask: Ask, spec: ModelSpec) -> None:
     """
     name = f"{spec.id} ({spec.task})"
     needs_text, needs_audio = spec.task in {"tts", "align"}, spec.task != "tts"
-    if needs_text and not (ask.text or "").strip():
+    if needs_text and ask.text is not None and not ask.text.strip():
+        raise InvalidRequestError(f"{name} needs a text with something in it", param="text")
+    if needs_text and ask.text is None:
         raise InvalidRequestError(f"{name} needs --text or --text-file", param="text")
     if needs_audio and ask.audio is None:
         raise InvalidRequestError(f"{name} needs --audio", param="audio")

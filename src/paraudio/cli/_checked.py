@@ -6,12 +6,14 @@ from pathlib import Path
 import trio
 
 from paraudio.cli._families import OnlyTasks
-from paraudio.config import Loaded, Problem, SettingsError, load
+from paraudio.cli._output import meant
+from paraudio.config import STORE_PREFIX, Loaded, Problem, SettingsError, load
 from paraudio.engines.catalog import families
 from paraudio.engines.isolation import Isolation, open_process_isolation, open_thread_isolation
-from paraudio.errors import ParaudioError
+from paraudio.errors import ModelNotFoundError, ParaudioError
 from paraudio.lifecycle import Runtime, RuntimeSettings
-from paraudio.spec import IsolationName
+from paraudio.spec import IsolationName, ModelSpec
+from paraudio.store import CATALOGUE
 
 
 def load_checked(
@@ -42,9 +44,19 @@ async def _model_problems(loaded: Loaded) -> list[Problem]:
         for index, spec in enumerate(settings.models):
             try:
                 runtime.add(spec)
+                _known_to_the_store(spec)
             except ParaudioError as error:
                 problems.append(_problem(error, index, loaded))
     return problems
+
+
+def _known_to_the_store(spec: ModelSpec) -> None:
+    """Refuse a model of the store that no catalogue has, which no fetch would ever bring."""
+    name = spec.path.removeprefix(STORE_PREFIX)
+    if name != spec.path and name not in CATALOGUE:
+        raise ModelNotFoundError(
+            f"there is no model {name!r} in the catalogue; {meant(name, CATALOGUE)}", param="path"
+        )
 
 
 def _problem(error: ParaudioError, index: int, loaded: Loaded) -> Problem:

@@ -19,12 +19,20 @@ class _Group(Formatted, click.Group):
     pass
 
 
-@click.command(cls=_Group, epilog=EXIT_CODES)
-def command() -> None:
+@click.command(cls=_Group, epilog=EXIT_CODES, no_args_is_help=False, invoke_without_command=True)
+@click.pass_context
+def command(context: click.Context) -> None:
     """Check a configuration and show what holds."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
-@click.command("check", cls=Formatted, epilog=EXIT_CODES)
+@click.command(
+    "check",
+    cls=Formatted,
+    epilog=EXIT_CODES,
+    short_help="Check a file and the environment, and show what holds.",
+)
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @click.option("--changed", is_flag=True, help="Leave out what has its default.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for a script.")
@@ -57,7 +65,8 @@ def check(file: Path | None, *, changed: bool, as_json: bool) -> int:
         ]
         print_json({"ok": True, "settings": values, "warnings": list(loaded.warnings)})
         return 0
-    print_table(("SETTING", "VALUE", "SOURCE"), [_row(one) for one in entries])
+    if entries:
+        print_table(("SETTING", "VALUE", "SOURCE"), [_row(one) for one in entries])
     for warning in loaded.warnings:
         say_warning(warning)
     say(f"{'the default configuration' if file is None else file} is right")
