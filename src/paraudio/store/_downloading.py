@@ -69,6 +69,9 @@ async def _child(command: list[str], folder: Path) -> AsyncIterator[trio.Process
         stderr=subprocess.PIPE,
         env=_environment(folder),
         cwd=folder,
+        # A Ctrl-C reaches every process of the terminal's group. What it means for a fetch is for
+        # this process to say: a server that drains lets it finish.
+        start_new_session=True,
     )
     try:
         yield process
