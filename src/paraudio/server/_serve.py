@@ -23,6 +23,7 @@ from paraudio.server._bind import open_listeners, url_of
 from paraudio.server._compose import open_isolations, resolved, runtime_settings
 from paraudio.server._custom import CustomListeners, Listener, Service
 from paraudio.server._notify import READY, STOPPING, notify
+from paraudio.server._memory import settle_memory
 from paraudio.server._progress import Progress, logged_progress
 from paraudio.server._report import Report
 from paraudio.server._stopping import (
@@ -156,6 +157,7 @@ class _Serving:
         secure = None if tls is None else tls_context(tls.cert, tls.key)
         async with open_listeners(self._settings) as listeners, trio.open_nursery() as transport:
             url = url_of(self._settings, listeners)
+            settle_memory()
             await transport.start(partial(front.serve, listeners, ssl_context=secure))
             transport.start_soon(custom.run)
             if ready is not None:
