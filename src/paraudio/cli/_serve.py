@@ -121,6 +121,7 @@ def _with_settings(function: Callable[..., int]) -> Callable[..., int]:
 @click.pass_obj
 def command(
     early: EarlyEnd | None,
+    /,
     config: Path | None,
     *,
     log_level: str,

@@ -137,10 +137,11 @@ def _installation_problems(installed: Sequence[str]) -> list[Problem]:
 def _cuda_problems(device: int) -> list[str]:
     providers = library().get_available_providers()
     if "CUDAExecutionProvider" not in providers:
-        return [
+        text = (
             "this onnxruntime has no CUDA provider: it needs the distribution onnxruntime-gpu, and "
             f"that alone; {_REINSTALL}"
-        ]
+        )
+        return [text]
     devices = cuda_devices()
     if device >= devices:
         return [f"there is no CUDA device {device}: the driver shows {devices}"]

@@ -22,8 +22,8 @@ from paraudio.lifecycle import Runtime
 from paraudio.server._bind import open_listeners, url_of
 from paraudio.server._compose import open_isolations, resolved, runtime_settings
 from paraudio.server._custom import CustomListeners, Listener, Service
-from paraudio.server._notify import READY, STOPPING, notify
 from paraudio.server._memory import settle_memory
+from paraudio.server._notify import READY, STOPPING, notify
 from paraudio.server._progress import Progress, logged_progress
 from paraudio.server._report import Report
 from paraudio.server._stopping import (
