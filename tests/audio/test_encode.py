@@ -7,7 +7,7 @@ import soundfile
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from tests.audio.sounds import RATE, tone
+from tests.audio.sounds import RATE, pitch, tone
 
 from paraudio.audio import (
     FORMATS,
@@ -19,7 +19,7 @@ from paraudio.audio import (
     resample,
     to_int16,
 )
-from paraudio.engines import Audio
+from paraudio.engines import Audio, Stop, Stopped
 from paraudio.errors import InvalidRequestError
 
 
@@ -44,15 +44,65 @@ def test_encoded_sound_decodes_to_the_same() -> None:
 
 def test_each_format_has_a_content_type() -> None:
     assert {name: content_type(name) for name in FORMATS} == {
+        "flac": "audio/flac",
+        "mp3": "audio/mpeg",
+        "opus": "audio/ogg",
         "pcm": "audio/pcm",
         "wav": "audio/wav",
     }
 
 
+@pytest.mark.parametrize("container", ["flac", "mp3", "opus"])
+@pytest.mark.parametrize("rate", [8000, 16000, 22050, 44100, 96000])
+def test_compressed_sound_is_the_same_tone_of_the_same_length(container: str, rate: int) -> None:
+    back = decode(encode(Audio(tone(10, rate), rate), container))
+    assert len(back.samples) / back.rate == pytest.approx(10, abs=0.1)
+    assert pitch(back.samples, back.rate) == pytest.approx(440, abs=1)
+    middle = back.samples[back.rate : -back.rate]
+    assert np.sqrt(np.mean(middle**2)) == pytest.approx(0.3 / math.sqrt(2), rel=0.05)
+
+
+@pytest.mark.parametrize("container", FORMATS)
+def test_no_sound_is_a_whole_file_too(container: str) -> None:
+    data = encode(Audio(np.empty(0, np.float32), RATE), container)
+    if container != "pcm":
+        assert soundfile.info(io.BytesIO(data)).duration < 0.1
+
+
+def test_flac_keeps_each_sample() -> None:
+    sound = Audio(from_int16(to_int16(tone(10))), RATE)
+    data = encode(sound, "flac")
+    np.testing.assert_array_equal(decode(data).samples, sound.samples)
+    assert len(data) < 2 * len(sound.samples)
+
+
+@pytest.mark.parametrize(
+    ("container", "subtype"), [("mp3", "MPEG_LAYER_III"), ("flac", "PCM_16"), ("opus", "OPUS")]
+)
+def test_a_compressed_file_is_what_its_name_says(container: str, subtype: str) -> None:
+    assert soundfile.info(io.BytesIO(encode(Audio(tone(), RATE), container))).subtype == subtype
+
+
+def test_compressing_ends_where_its_check_says_so() -> None:
+    looks = 0
+
+    def check() -> None:
+        nonlocal looks
+        looks += 1
+        if looks == 3:
+            raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        encode(Audio(tone(60), RATE), "mp3", check=check)
+    assert looks == 3
+
+
 @pytest.mark.parametrize("container", ["", "WAV", "mp9", "exe", "../wav"])
 def test_unknown_format_is_refused_by_name(container: str) -> None:
     for call in (lambda: content_type(container), lambda: encode(Audio(tone(), RATE), container)):
-        with pytest.raises(InvalidRequestError, match="one of pcm, wav") as caught:
+        with pytest.raises(
+            InvalidRequestError, match="one of wav, mp3, flac, opus, pcm,"
+        ) as caught:
             call()
         assert caught.value.param == "response_format"
 
@@ -111,6 +161,17 @@ def test_resampling_there_and_back_keeps_a_tone(rate: int) -> None:
     assert abs(len(back.samples) - RATE) <= 2
     middle = slice(2000, 14000)
     np.testing.assert_allclose(back.samples[middle], sound.samples[middle], atol=2e-3)
+
+
+def test_long_sound_is_resampled_in_blocks_as_if_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    sound = Audio(tone(1.0, 44_100), 44_100)
+    whole = resample(sound, RATE)
+    monkeypatch.setattr("paraudio.audio._resample._BLOCK", 1000)
+    np.testing.assert_allclose(resample(sound, RATE).samples, whole.samples, atol=1e-6)
+    stop = Stop()
+    stop.set()
+    with pytest.raises(Stopped):
+        resample(sound, RATE, check=stop.check)
 
 
 def test_resampling_never_leaves_full_scale() -> None:

@@ -20,7 +20,7 @@ HEAR = ("run", "--model", "pocketsphinx-en")
         (SPEAK, "piper-joe (tts) needs --text or --text-file"),
         ((*SPEAK, "--text", " \n"), "needs a text with something in it"),
         ((*SPEAK, "--text", "hi"), "needs -o FILE.wav"),
-        ((*SPEAK, "--text", "hi", "-o", "a.mp3"), "-o must end in one of .pcm, .wav"),
+        ((*SPEAK, "--text", "hi", "-o", "a.mp9"), "-o must end in one of .wav, .mp3"),
         ((*SPEAK, "--text", "hi", "--text-file", "-"), "--text or --text-file, not both"),
         ((*SPEAK, "--text-file", "none.txt"), "--text-file: none.txt cannot be read: No such file"),
         ((*SPEAK, "--text-file", "-"), "--text-file: - is not UTF-8 text (byte 0)"),

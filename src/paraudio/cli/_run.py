@@ -86,7 +86,7 @@ def _option(group: str, *names: str, **kwargs: Any) -> Callable[[F], F]:
     "-o",
     "--output",
     metavar="PATH",
-    help="Where speech goes: a .wav or .pcm file; - is standard output (wav).",
+    help="Where speech goes: a .wav, .mp3, .flac, .opus or .pcm file; - is standard output (wav).",
 )
 @_option(OUTPUT, "--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
 def command(

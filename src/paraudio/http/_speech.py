@@ -18,6 +18,7 @@ from paraudio.http._render import Timing, base64_audio, off_loop
 from paraudio.http._respond import bytes_answer, json_answer
 from paraudio.http._sse import DONE, EVENT_STREAM, Frames, no_result, sse, sse_error
 from paraudio.http._work import Done, open_stream, perform, timing_of
+from paraudio.http._workers import check_cancelled
 from paraudio.spec import Json
 
 SPEECH_FORMATS: Final = (*FORMATS, "json")
@@ -64,7 +65,11 @@ async def _whole(exchange: Exchange, ask: Ask, kind: str) -> Response:
                 "timing": done.timing.json(),
             }
             return json_answer(body, headers=headers)
-        data = await off_loop(workers, audio, encode, audio, kind)
+        if kind in GROWING:
+            data = await off_loop(workers, audio, encode, audio, kind)
+        else:
+            # Compressing is slow even where the sound is short.
+            data = await workers.run(encode, audio, kind, check=check_cancelled)
         return bytes_answer(data, content_type(kind), headers=headers)
 
     return await perform(exchange, ask, render)
