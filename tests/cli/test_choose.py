@@ -48,6 +48,11 @@ def test_an_unknown_name_is_answered_with_the_nearest() -> None:
         choose("piper-jo", DEFAULTS, family=None, task=None)
 
 
+def test_a_path_that_leads_nowhere_is_no_name_to_guess() -> None:
+    with pytest.raises(ModelNotFoundError, match=r"there is no file or folder \./joe\.onnx"):
+        choose("./joe.onnx", DEFAULTS, family=None, task=None)
+
+
 def test_a_path_needs_its_family(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequestError, match="--family"):
         choose(str(tmp_path), DEFAULTS, family=None, task=None)

@@ -101,6 +101,15 @@ def test_what_is_nowhere_ends_with_2(cli: Cli, what: str, why: str) -> None:
 
 
 @pytest.mark.usefixtures("fake")
+@pytest.mark.usefixtures("fake")
+def test_a_file_of_no_model_is_named_and_not_its_folder(cli: Cli, tmp_path: Path) -> None:
+    song = tmp_path / "song.wav"
+    song.write_bytes(b"RIFF")
+    result = cli("pull", str(song))
+    assert result.exit_code == 2
+    assert f"{song} is neither a package (a .whl file) nor a file of a model" in result.stderr
+
+
 def test_nothing_named_is_wrong_usage(cli: Cli) -> None:
     result = cli("pull")
     assert result.exit_code == 2

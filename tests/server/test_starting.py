@@ -107,6 +107,18 @@ def test_a_place_that_cannot_be_had_ends_with_2_and_one_line(
     assert word in line
 
 
+def test_a_port_that_another_program_has_is_said_to_be_taken(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        with started(tmp_path, [simulated()], "--port", str(port)) as served:
+            ended = served.end()
+    assert ended.code == 2
+    assert ended.said[-1] == (
+        f"error: cannot listen on 127.0.0.1:{port}: Address already in use; "
+        "another program listens there"
+    )
+
+
 async def test_the_service_manager_is_told(tmp_path: Path) -> None:
     place = tmp_path / "notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:

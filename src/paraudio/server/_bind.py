@@ -1,5 +1,6 @@
 """Where the server listens: what ``bind`` names; else what it inherited; else host and port."""
 
+import errno
 import os
 import stat
 from collections.abc import AsyncIterator
@@ -47,8 +48,9 @@ async def _open(settings: Settings, place: str, closing: ExitStack) -> list[trio
         host, port = split_address(place) if place else (settings.host, settings.port)
         return await open_tcp(host, port)
     except OSError as error:
+        hint = "; another program listens there" if error.errno == errno.EADDRINUSE else ""
         raise ConfigError(
-            f"cannot listen on {address}: {error.strerror or error}",
+            f"cannot listen on {address}: {error.strerror or error}{hint}",
             param="bind" if place else "port",
         ) from error
 
