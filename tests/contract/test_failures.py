@@ -179,7 +179,8 @@ def test_where_nobody_becomes_idle_a_load_is_refused_at_its_bound_and_nothing_is
         house.use(f"cold{index}", "n", bound_ms=2000)
     assert house.counters("n") == (slots, 0, 0, 0), "a slot counts as active while it waits"
     house.advance(2)
-    assert house.ends["cold0"] == "server_busy"
+    assert house.errors["cold0"].code == "server_busy"
+    assert house.errors["cold0"].message.endswith("none became idle within 2000 ms")
     house.advance(2 * slots)
     assert {house.ends[f"cold{index}"] for index in range(slots)} == {"server_busy"}
     assert house.counters("n") == (0, 0, 0, 0)
