@@ -1,5 +1,6 @@
 """Change of sample rate, by soxr."""
 
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -14,13 +15,16 @@ MIN_RATE: Final = 1000
 MAX_RATE: Final = 384_000
 """The highest sample rate that is taken or made, in Hz."""
 
+_BLOCK: Final = 1 << 20
 
-def resample(audio: Audio, rate: int) -> Audio:
+
+def resample(audio: Audio, rate: int, *, check: Callable[[], None] | None = None) -> Audio:
     """The same sound at another rate.
 
     Args:
         audio: Mono sound at any rate from `MIN_RATE` to `MAX_RATE`.
         rate: Frames a second wanted, in the same range.
+        check: Called between blocks; what it raises ends the work (a stop, a cancellation).
 
     Returns:
         ``audio`` itself where the rate is right already.
@@ -31,7 +35,13 @@ def resample(audio: Audio, rate: int) -> Audio:
     if audio.rate == rate:
         return audio
     resampler = Resampler(audio.rate, rate)
-    return Audio(resampler.push(audio.samples, last=True), rate)
+    pieces = []
+    for start in range(0, max(len(audio.samples), 1), _BLOCK):
+        if check is not None:
+            check()
+        last = start + _BLOCK >= len(audio.samples)
+        pieces.append(resampler.push(audio.samples[start : start + _BLOCK], last=last))
+    return Audio(np.concatenate(pieces), rate)
 
 
 class Resampler:

@@ -204,8 +204,10 @@ def test_stop_reaches_into_a_run(tmp_path: Path) -> None:
     timer = threading.Timer(0.1, stop.set)
     timer.start()
     with pytest.raises(Stopped):
-        session.run(session.prepare(job()), stop)
+        session.run(session.prepare(job("quit")), stop)
     timer.join()
+    session.reset()
+    assert len(spoken(session, job("stay")))
 
 
 def test_voices_are_the_names_of_the_speakers(choir: PiperTtsModel) -> None:

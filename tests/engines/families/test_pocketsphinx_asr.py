@@ -46,11 +46,8 @@ class FakeDecoder:
     samples: list[int] = field(default_factory=list)
     stop: Stop | None = None
 
-    def get_cmn(self, _update: bool) -> str:
-        return "40,3,-1"
-
-    def set_cmn(self, mean: str) -> None:
-        self.log.append(f"mean {mean}")
+    def reinit_feat(self) -> None:
+        self.log.append("new features")
 
     def start_utt(self) -> None:
         self.log.append("start")
@@ -108,12 +105,12 @@ def test_words_are_at_their_places_in_the_whole_sound() -> None:
     assert result.segments[1].text == "the end"
 
 
-def test_each_request_begins_with_the_same_mean() -> None:
+def test_each_request_begins_with_new_features() -> None:
     decoder = FakeDecoder()
     session = PocketsphinxAsrSession(decoder, "en")
     for _ in range(2):
         session.run(session.prepare(job(two_stretches())), Stop())
-    assert decoder.log == ["mean 40,3,-1", "start", "end", "start", "end"] * 2
+    assert decoder.log == ["new features", "start", "end", "start", "end"] * 2
     assert 2 * sum(decoder.samples[:2]) == sum(decoder.samples)
 
 

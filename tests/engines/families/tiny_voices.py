@@ -11,6 +11,7 @@ from paraudio.engines import Load
 from paraudio.spec import Json
 
 RATE = 16_000
+LETTERS = "_^$ .,?!:;abcdefghijklmnopqrstuvwxyz"
 SAMPLES = 32
 """Samples of each number that the voice reads, at length_scale 1."""
 
@@ -26,7 +27,7 @@ def tiny_model(
     """A model with the inputs and the output of a Piper voice.
 
     Its sound is each number held for a while, bent by noise that ``noise_w`` scales, with noise on
-    top that ``noise_scale`` scales; the speaker shifts it. An endless one hums for ever.
+    top that ``noise_scale`` scales; the speaker shifts it. An endless one never ends a ``q``.
     """
     nodes = [
         _node("Cast", ["input"], "numbers", to=TensorProto.FLOAT),
@@ -61,7 +62,13 @@ def tiny_model(
             _node("Add", ["plain", "small_shift"], "output"),
         ]
     if endless:
-        nodes.append(_endless())
+        nodes += [
+            _node("Equal", ["input", "endless_letter"], "found"),
+            _node("Cast", ["found"], "found_number", to=TensorProto.INT64),
+            _node("ReduceMax", ["found_number"], "is_found", keepdims=0),
+            _node("Cast", ["is_found"], "for_ever", to=TensorProto.BOOL),
+            _endless(),
+        ]
     graph = helper.make_graph(
         nodes,
         "tiny",
@@ -73,7 +80,7 @@ def tiny_model(
             helper.make_tensor("last", TensorProto.INT64, [1], [2]),
             helper.make_tensor("row", TensorProto.INT64, [4], [1, 1, 1, -1]),
             helper.make_tensor("volume", TensorProto.FLOAT, [1], [0.01]),
-            helper.make_tensor("always", TensorProto.BOOL, [], [True]),
+            helper.make_tensor("endless_letter", TensorProto.INT64, [1], [LETTERS.index("q")]),
         ],
     )
     opsets = [helper.make_opsetid("", opset)]
@@ -83,11 +90,10 @@ def tiny_model(
 
 def tiny_config(speakers: Sequence[str] = (), **changes: Json) -> dict[str, Json]:
     """The description of a voice that reads small letters."""
-    letters = "_^$ .,?!:;" + "abcdefghijklmnopqrstuvwxyz"
     return {
         "audio": {"sample_rate": RATE, "quality": "low"},
         "phoneme_type": "text",
-        "phoneme_id_map": {letter: [index] for index, letter in enumerate(letters)},
+        "phoneme_id_map": {letter: [index] for index, letter in enumerate(LETTERS)},
         "num_speakers": max(1, len(speakers)),
         "speaker_id_map": {name: index for index, name in enumerate(speakers)},
         "inference": {"noise_scale": 0.5, "length_scale": 1, "noise_w": 0.5},
@@ -149,4 +155,4 @@ def _endless() -> NodeProto:
             helper.make_tensor_value_info("value_out", TensorProto.FLOAT, None),
         ],
     )
-    return helper.make_node("Loop", ["", "always", "plain"], ["output"], body=body)
+    return helper.make_node("Loop", ["", "for_ever", "plain"], ["output"], body=body)

@@ -4,7 +4,8 @@ The library holds the interpreter's lock for the whole of each call, so it must 
 its own; the sound is fed in tenths of a second, between which a stop is seen. What is not speech
 never reaches it (see ``_speech_gate``), and each stretch of speech is one utterance of at most
 twenty seconds, because the library searches once more through all of it when it ends. Each request
-begins with the same cepstral mean, so results do not depend on what was heard before.
+begins with a new feature extraction: the old one's cepstral mean and noise tracker remember what
+was heard before, and results must not depend on that.
 """
 
 import re
@@ -17,7 +18,7 @@ import numpy as np
 from paraudio.audio import resample, to_int16
 from paraudio.engines._options import Option, check_options, flag_option, text_option
 from paraudio.engines._stop import Stop
-from paraudio.engines._values import Job, Load, Result, Samples, Segment, StreamEvent, Word
+from paraudio.engines._values import Audio, Job, Load, Result, Samples, Segment, StreamEvent, Word
 from paraudio.engines.families._spans import RATE, Span
 from paraudio.engines.families._speech_gate import hearing_gain, speech_spans
 from paraudio.engines.families._sphinx_model import SphinxFiles, find_files
@@ -137,9 +138,9 @@ class PocketsphinxAsrModel:
 
 @dataclass(frozen=True, slots=True)
 class _Listening:
-    """A prepared job: sound at 16 kHz, shape [samples], and whether to listen to speech only."""
+    """A prepared job: sound at any rate, and whether to listen to speech only."""
 
-    samples: Samples
+    audio: Audio
     vad: bool
 
 
@@ -149,11 +150,10 @@ class PocketsphinxAsrSession:
     def __init__(self, decoder: Any, language: str) -> None:
         self._decoder = decoder
         self._language = language
-        self._first_mean: str = decoder.get_cmn(False)
         self._inside = False
 
     def prepare(self, job: Job) -> object:
-        """Check a job and bring its sound to 16 kHz.
+        """Check a job.
 
         Raises:
             InvalidRequestError: The job is wrong; ``param`` names the field.
@@ -170,7 +170,7 @@ class PocketsphinxAsrSession:
                 f"{job.language!r}",
                 param="language",
             )
-        return _Listening(resample(job.audio, RATE).samples, flag_option(options, "vad"))
+        return _Listening(job.audio, flag_option(options, "vad"))
 
     def run(self, prepared: object, stop: Stop) -> Result:
         """Transcribe all of it.
@@ -208,10 +208,10 @@ class PocketsphinxAsrSession:
         """The words of each stretch that has any, in order."""
         if not isinstance(prepared, _Listening):
             raise TypeError(f"not a prepared job: {prepared!r}")
-        samples = prepared.samples
+        samples = resample(prepared.audio, RATE, check=stop.check).samples
         spans = _spans(samples, stop, vad=prepared.vad)
         gain = np.float32(hearing_gain(samples, spans))
-        self._decoder.set_cmn(self._first_mean)
+        self._decoder.reinit_feat()
         for span in spans:
             found = self._decode(samples[span.start : span.end] * gain, stop)
             words = tuple(_words(found, span))

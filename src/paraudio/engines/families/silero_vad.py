@@ -16,7 +16,7 @@ from paraudio.audio import resample
 from paraudio.engines._options import Option, check_options, number_option
 from paraudio.engines._ort import OrtSession, Tensor
 from paraudio.engines._stop import Stop
-from paraudio.engines._values import Job, Load, Result, Samples, Segment
+from paraudio.engines._values import Audio, Job, Load, Result, Samples, Segment
 from paraudio.engines.families._files import check_inputs, open_model, weights_file
 from paraudio.engines.families._spans import RATE, Rules, find_speech
 from paraudio.errors import InvalidRequestError
@@ -142,9 +142,9 @@ class SileroVadModel:
 
 @dataclass(frozen=True, slots=True)
 class _Listening:
-    """A prepared job: sound at 16 kHz, shape [samples], and what counts as speech."""
+    """A prepared job: sound at any rate, and what counts as speech."""
 
-    samples: Samples
+    audio: Audio
     rules: Rules
 
 
@@ -155,7 +155,7 @@ class SileroVadSession:
         self._detector = detector
 
     def prepare(self, job: Job) -> object:
-        """Check a job and bring its sound to 16 kHz.
+        """Check a job.
 
         Raises:
             InvalidRequestError: The job is wrong; ``param`` names the field.
@@ -167,7 +167,7 @@ class SileroVadSession:
             raise InvalidRequestError("audio must be the sound to listen to", param="audio")
         given = [name for name, value in options.items() if value is not None]
         rules = Rules(**{name: number_option(options, name) for name in given})
-        return _Listening(resample(job.audio, RATE).samples, rules)
+        return _Listening(job.audio, rules)
 
     def run(self, prepared: object, stop: Stop) -> Result:
         """Find the stretches of speech.
@@ -177,7 +177,7 @@ class SileroVadSession:
         """
         if not isinstance(prepared, _Listening):
             raise TypeError(f"not a prepared job: {prepared!r}")
-        samples = prepared.samples
+        samples = resample(prepared.audio, RATE, check=stop.check).samples
         found = [np.empty(0, dtype=np.float32)]
         state = self._detector.start()
         for block in frames(samples):

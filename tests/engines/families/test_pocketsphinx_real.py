@@ -1,0 +1,180 @@
+"""The real recogniser, listening to the real voice."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+import jiwer
+import numpy as np
+import pytest
+import trio
+from tests.engines.families.tiny_voices import load_of
+
+from paraudio.engines import Audio, Job, Result, Samples, Stop
+from paraudio.engines.families.piper_tts import PiperTtsFamily
+from paraudio.engines.families.pocketsphinx_asr import (
+    PocketsphinxAsrFamily,
+    PocketsphinxAsrSession,
+)
+from paraudio.engines.isolation import SessionHandle, open_process_isolation
+from paraudio.store import Store
+from paraudio.testing import Case, check_session
+
+pytestmark = pytest.mark.models
+
+SENTENCES = (
+    "The sun is shining and the birds are singing.",
+    "She opened the window and looked at the garden.",
+    "We are going to the market to buy some bread.",
+    "The train to the city leaves at seven in the morning.",
+    "My brother works in a small office near the river.",
+    "Please close the door when you leave the room.",
+    "The children played in the park all afternoon.",
+    "He wrote a long letter to his old friend.",
+    "It was raining so we stayed at home and read books.",
+    "The doctor told him to drink more water every day.",
+)
+
+
+@pytest.fixture(scope="module")
+def spoken(model_store: Store) -> list[Audio]:
+    """The sentences, said by the real voice without anything random in it."""
+    session = PiperTtsFamily().load(load_of(model_store.path("piper-joe") or ""), Stop()).session()
+    found = []
+    for text in SENTENCES:
+        job = Job(task="tts", text=text, options={"noise_scale": 0, "noise_w": 0})
+        audio = session.run(session.prepare(job), Stop()).audio
+        assert audio is not None
+        found.append(audio)
+    return found
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[PocketsphinxAsrSession]:
+    session = PocketsphinxAsrFamily().load(load_of("", task="asr"), Stop()).session()
+    yield session
+    session.close()
+
+
+def heard(session: PocketsphinxAsrSession, audio: Audio) -> Result:
+    return session.run(session.prepare(Job(task="asr", audio=audio)), Stop())
+
+
+def plain(text: str) -> str:
+    return re.sub(r"[^a-z' ]", "", text.lower())
+
+
+def silence(seconds: float, rate: int = 22_050) -> Samples:
+    return np.zeros(round(seconds * rate), dtype=np.float32)
+
+
+def test_ten_plain_sentences_are_understood(
+    session: PocketsphinxAsrSession, spoken: list[Audio]
+) -> None:
+    texts = [heard(session, audio).text or "" for audio in spoken]
+    assert jiwer.wer([plain(text) for text in SENTENCES], texts) <= 0.2
+
+
+def test_quiet_and_noisy_recordings_are_understood_too(
+    session: PocketsphinxAsrSession, spoken: list[Audio]
+) -> None:
+    rng = np.random.default_rng(1)
+    texts = []
+    for audio in spoken:
+        padded = np.concatenate((silence(1), audio.samples * 0.03, silence(1)))
+        noisy = padded + rng.normal(0, 3e-5, len(padded)).astype(np.float32)
+        texts.append(heard(session, Audio(noisy, audio.rate)).text or "")
+    assert jiwer.wer([plain(text) for text in SENTENCES], texts) <= 0.2
+
+
+def test_text_does_not_depend_on_what_was_heard_before(
+    session: PocketsphinxAsrSession, spoken: list[Audio]
+) -> None:
+    forth = [heard(session, audio) for audio in spoken[:4]]
+    back = [heard(session, audio) for audio in reversed(spoken[:4])]
+    assert forth == back[::-1]
+
+
+def test_silence_after_speech_is_an_empty_text(
+    session: PocketsphinxAsrSession, spoken: list[Audio]
+) -> None:
+    assert heard(session, spoken[0]).text
+    rng = np.random.default_rng(2)
+    for samples in (silence(3), silence(0), rng.normal(0, 0.01, 60_000).astype(np.float32)):
+        result = heard(session, Audio(samples, 22_050))
+        assert (result.text, result.words, result.segments) == ("", (), ())
+
+
+def test_words_and_stretches_are_where_they_are_said(
+    session: PocketsphinxAsrSession, spoken: list[Audio]
+) -> None:
+    one, two = spoken[1], spoken[5]
+    audio = Audio(
+        np.concatenate((silence(1), one.samples, silence(2), two.samples, silence(1))), one.rate
+    )
+    result = heard(session, audio)
+    first, second = result.segments
+    assert first.start / 16_000 == pytest.approx(1, abs=0.2)
+    assert first.end / 16_000 == pytest.approx(1 + one.seconds, abs=0.3)
+    assert second.start / 16_000 == pytest.approx(3 + one.seconds, abs=0.2)
+    assert result.text == f"{first.text} {second.text}"
+    assert [word.text for word in result.words] == (result.text or "").split()
+    for word, following in zip(result.words, result.words[1:], strict=False):
+        assert 0 <= word.start < word.end <= following.start
+    assert all(0 <= (word.confidence or 0) <= 1 for word in result.words)
+
+
+def test_short_words_are_not_taken_for_silence(
+    session: PocketsphinxAsrSession, model_store: Store
+) -> None:
+    voice = PiperTtsFamily().load(load_of(model_store.path("piper-joe") or ""), Stop()).session()
+    for text in ("Yes.", "No.", "Stop."):
+        audio = voice.run(voice.prepare(Job(task="tts", text=text, seed=1)), Stop()).audio
+        assert audio is not None
+        padded = np.concatenate((silence(1), audio.samples * 0.2, silence(1)))
+        assert heard(session, Audio(padded, audio.rate)).text
+
+
+@pytest.mark.process
+async def test_recogniser_keeps_every_promise_of_a_session(spoken: list[Audio]) -> None:
+    job = Job(task="asr", audio=spoken[7])
+    joined = np.concatenate([audio.samples for audio in spoken] * 3)
+    async with open_process_isolation() as isolation:
+        made = await check_session(
+            Case(
+                isolation=isolation,
+                family=PocketsphinxAsrFamily(),
+                load=load_of("", task="asr", model_id="sphinx"),
+                job=job,
+                other=replace(job, audio=spoken[6]),
+                invalid=replace(job, language="xx"),
+                long=replace(job, audio=Audio(joined, spoken[0].rate)),
+                cancel_after_s=(0.0, 0.1, 0.6),
+                stop_within_s=3.0,
+            )
+        )
+    assert {"results", "interleaving", "invalid_job", "stop", "stream", "crash"} <= set(made)
+
+
+@pytest.mark.process
+async def test_sixteen_requests_over_four_slots_are_understood_as_they_are_alone(
+    spoken: list[Audio],
+) -> None:
+    jobs = [Job(task="asr", audio=spoken[number % 10]) for number in range(16)]
+    together: dict[int, Result] = {}
+
+    async def work(session: SessionHandle, index: int) -> None:
+        for number in range(index, 16, 4):
+            together[number] = await session.run(jobs[number])
+
+    async with open_process_isolation() as isolation:
+        model = await isolation.load(PocketsphinxAsrFamily(), load_of("", task="asr"))
+        sessions = [await model.session() for _ in range(4)]
+        alone = [await sessions[0].run(job) for job in jobs[:10]]
+        async with trio.open_nursery() as nursery:
+            for index, session in enumerate(sessions):
+                nursery.start_soon(work, session, index)
+        for session in sessions:
+            await session.close()
+        await model.close()
+    assert [together[number] for number in range(16)] == [*alone, *alone[:6]]
