@@ -5,8 +5,8 @@ fetched first if the store lacks it. Each part serves models with ``paraudio ser
 
 - latency: from a client's FIN or RST to its ticket or its slot being free, beside 1,000 waiters, as
   the server's journal has it (on the wall clock, so to the millisecond);
-- goodput: whole answers a second for the clients that stay, alone, and beside as many that leave
-  after 100 ms and come again at once;
+- goodput: whole answers a second for clients that stay, alone, and when each of their requests
+  comes with one whose client leaves after 100 ms;
 - shutdown: seconds from SIGTERM to the exit, for each kind of work in progress.
 """
 
@@ -206,44 +206,44 @@ def _free_after(trace: Trace, kind: Kind, left: Mapping[str, float]) -> Iterator
 # Goodput.
 
 
-async def answers(server: Server, body: Body, stay: int, go: int) -> float:
-    """Whole answers a second of those that stay."""
+async def answers(server: Server, body: Body, clients: int, *, leavers: bool) -> float:
+    """Whole answers a second; with leavers, each request that stays comes with one that leaves."""
     done = 0
+
+    async def goes() -> None:
+        stream = await server.send(body)
+        with trio.move_on_after(LEAVE_AFTER_S):
+            await whole(stream)
+        leave(stream, reset=False)
 
     async def stays() -> None:
         nonlocal done
         while True:
-            async with await server.send(body) as stream:
-                good = await whole(stream)
+            async with trio.open_nursery() as pair:
+                if leavers:
+                    pair.start_soon(goes)
+                async with await server.send(body) as stream:
+                    good = await whole(stream)
             done += good
-
-    async def goes() -> None:
-        while True:
-            stream = await server.send(body)
-            with trio.move_on_after(LEAVE_AFTER_S):
-                await whole(stream)
-            leave(stream, reset=False)
 
     with trio.move_on_after(SECONDS):
         async with trio.open_nursery() as nursery:
-            for _ in range(stay):
+            for _ in range(clients):
                 nursery.start_soon(stays)
-            for _ in range(go):
-                nursery.start_soon(goes)
     return done / SECONDS
 
 
 async def goodput(what: str, model: Body, body: Body, clients: int, **settings: object) -> None:
-    """Compare the goodput of some clients alone and beside as many that leave."""
+    """Compare the goodput of some clients alone, and with half of all requests leaving."""
     with serving(model, **settings) as server:
         name = str(model["id"])
         async with await server.send(body) as stream:
             assert await whole(stream), "the model does not work"
         pairs = []
         for _ in range(3):  # in turn, since the machine may slow down meanwhile
-            alone = await answers(server, body, clients, 0)
+            alone = await answers(server, body, clients, leavers=False)
             await server.until(name, lambda seen: not seen["active_slots"])
-            beside = await answers(server, body, clients, clients)
+            beside = await answers(server, body, clients, leavers=True)
             await server.until(name, lambda seen: not seen["active_slots"])
             pairs.append((beside / alone, alone, beside))
         await trio.to_thread.run_sync(server.stop)
