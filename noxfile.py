@@ -81,3 +81,22 @@ def serve(session: nox.Session) -> None:
 def soak(session: nox.Session) -> None:
     """Put a real server under mixed load for a while; `-- --minutes 30` for longer."""
     session.run("python", "tools/soak.py", *session.posargs)
+
+
+@nox.session
+def histories(session: nox.Session) -> None:
+    """Let Hypothesis write histories for as long as told; `-- 3600` for an hour."""
+    seconds = (session.posargs or ["600"])[0]
+    session.run("pytest", "tests/contract/test_histories.py", env={"PARAUDIO_SOAK_S": seconds})
+
+
+@nox.session
+def orders(session: nox.Session) -> None:
+    """Play every order of arrivals against the reference; `-- --length 4` for all of them."""
+    session.run("python", "-m", "tools.orders", *session.posargs)
+
+
+@nox.session
+def mutants(session: nox.Session) -> None:
+    """Break admission and lifecycle in small ways, and see whether the tests notice."""
+    session.run("python", "tools/mutate.py", *session.posargs)

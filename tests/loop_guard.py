@@ -2,10 +2,14 @@
 
 from collections.abc import Generator
 from contextlib import ExitStack
+from typing import Final
 
 import pytest
 
 from paraudio.testing import Stall, guarded_runs
+
+WAIT_LIMIT_S: Final = 2.0
+"""Generous, since a virtual machine is made to wait by its host, which no test is to blame for."""
 
 _STALLS: list[Stall] = []
 _GUARD = ExitStack()
@@ -13,7 +17,7 @@ _GUARD = ExitStack()
 
 def pytest_configure() -> None:
     """Guard every run of trio, whichever library starts it."""
-    _GUARD.enter_context(guarded_runs(_STALLS.append))
+    _GUARD.enter_context(guarded_runs(_STALLS.append, wait_limit_s=WAIT_LIMIT_S))
 
 
 def pytest_unconfigure() -> None:

@@ -82,13 +82,27 @@ def test_a_test_that_blocks_fails(
         import trio
 
         async def test_blocking():
-            time.sleep(0.7)
+            time.sleep(2.5)
 
         async def test_waiting():
-            await trio.sleep(0.7)
+            await trio.sleep(2.5)
         """
     )
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     result = pytester.runpytest_subprocess("-p", "tests.loop_guard", "-o", "trio_mode=true")
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*blocked the event loop*"])
+
+
+def test_waiting_has_a_bound_of_its_own() -> None:
+    found: list[Stall] = []
+
+    async def waits() -> None:
+        time.sleep(0.15)  # noqa: ASYNC251 - what the guard is for
+
+    with guarded_runs(found.append, limit_s=0.05, wait_limit_s=30):
+        trio.run(waits)
+    assert found == []
+    with guarded_runs(found.append, limit_s=30, wait_limit_s=0.05):
+        trio.run(waits)
+    assert len(found) == 1

@@ -46,15 +46,24 @@ class LoopGuard(trio.abc.Instrument):
     it was ready to run and the system let others run first, which Linux tells, is neither.
     """
 
-    def __init__(self, report: Callable[[Stall], object], *, limit_s: float = 0.5) -> None:
+    def __init__(
+        self,
+        report: Callable[[Stall], object],
+        *,
+        limit_s: float = 0.5,
+        wait_limit_s: float | None = None,
+    ) -> None:
         """Make a guard.
 
         Args:
             report: Takes each stall, on the thread of the run.
-            limit_s: Seconds that one step may compute, and seconds that it may wait.
+            limit_s: Seconds that one step may compute.
+            wait_limit_s: Seconds that it may wait; None takes ``limit_s``. A virtual machine whose
+                host takes its processor or its memory away waits too, and does not know of it.
         """
         self._report = report
         self._limit_s = limit_s
+        self._wait_limit_s = limit_s if wait_limit_s is None else wait_limit_s
         self._began = math.inf  # a guard that joins a run midway has not seen its step begin
         self._computed = 0.0
         self._sampled = 0.0
@@ -76,22 +85,25 @@ class LoopGuard(trio.abc.Instrument):
             return
         computed = time.thread_time() - self._computed
         waited = passed - computed - (_denied_s() - self._denied)
-        if max(computed, waited) > self._limit_s:
+        if computed > self._limit_s or waited > self._wait_limit_s:
             self._report(Stall(task.name, computed, max(waited, 0.0)))
 
 
 @contextmanager
-def guarded_runs(report: Callable[[Stall], object], *, limit_s: float = 0.5) -> Iterator[None]:
+def guarded_runs(
+    report: Callable[[Stall], object], *, limit_s: float = 0.5, wait_limit_s: float | None = None
+) -> Iterator[None]:
     """Within the block, every run of trio that starts in this process has a guard.
 
     Args:
         report: Takes each stall, on the thread of the run that it happened in.
         limit_s: As for `LoopGuard`.
+        wait_limit_s: As for `LoopGuard`.
     """
 
     def guarded(start: Callable[..., T]) -> Callable[..., T]:
         def run(*args: object, instruments: Sequence[object] = (), **options: object) -> T:
-            guard = LoopGuard(report, limit_s=limit_s)
+            guard = LoopGuard(report, limit_s=limit_s, wait_limit_s=wait_limit_s)
             return start(*args, instruments=[*instruments, guard], **options)
 
         return run
