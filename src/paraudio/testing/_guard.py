@@ -81,7 +81,7 @@ class LoopGuard(trio.abc.Instrument):
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
         """Judge the step that ended."""
         passed = time.perf_counter() - self._began
-        if passed < self._limit_s:
+        if passed < min(self._limit_s, self._wait_limit_s):
             return
         computed = time.thread_time() - self._computed
         waited = passed - computed - (_denied_s() - self._denied)
