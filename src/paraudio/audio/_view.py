@@ -38,10 +38,3 @@ class View:
             start += len(part)
         self._at += done
         return done
-
-    def read(self, size: int = -1) -> bytes:
-        """The next ``size`` bytes, or all that is left."""
-        left = self._size - self._at
-        buffer = bytearray(left if size < 0 else min(size, left))
-        self.readinto(buffer)
-        return bytes(buffer)

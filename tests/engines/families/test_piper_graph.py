@@ -1,4 +1,5 @@
 import contextlib
+import os
 from pathlib import Path
 
 import numpy as np
@@ -148,7 +149,12 @@ def test_fields_are_read_as_they_were_written(number: int, value: int, content: 
     assert bytes(first.whole) + bytes(second.whole) == message
 
 
-def test_file_in_memory_is_gone_with_its_block() -> None:
+@pytest.mark.parametrize("on_linux", [True, False])
+def test_file_in_memory_is_gone_with_its_block(
+    on_linux: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not on_linux:
+        monkeypatch.delattr(os, "memfd_create", raising=False)
     with memory_file([b"ab", memoryview(b"cd")]) as path:
         assert Path(path).read_bytes() == b"abcd"
     assert not Path(path).exists()

@@ -236,6 +236,15 @@ def test_unknown_voice_is_refused_with_the_known_ones(choir: PiperTtsModel) -> N
     assert refused(choir.session(), job(options={"speaker_id": 3})).param == "options.speaker_id"
 
 
+def test_speakers_without_names_are_called_by_their_numbers(tmp_path: Path) -> None:
+    model = opened(write_voice(tmp_path, CHOIR, tiny_config(num_speakers=3)))
+    assert model.voices() == ("0", "1", "2")
+    by_name = spoken(model.session(), still(voice=Voice("2")))
+    by_number = spoken(model.session(), job(options={**STILL, "speaker_id": 2}))
+    np.testing.assert_array_equal(by_name, by_number)
+    assert refused(model.session(), job(voice=Voice("3"))).param == "voice"
+
+
 def test_single_voice_takes_any_name(session: Session) -> None:
     np.testing.assert_array_equal(
         spoken(session, still(voice=Voice("alloy"))), spoken(session, still())
@@ -380,6 +389,7 @@ def test_model_of_another_kind_is_refused(tmp_path: Path) -> None:
         (tiny_config(phoneme_id_map={"_": ["x"]}), "phoneme_id_map._"),
         (tiny_config(num_speakers=0), "num_speakers"),
         (tiny_config(speaker_id_map={"a": -1}), "speaker_id_map.a"),
+        (tiny_config(speaker_id_map={"a": 0, "b": 1}), "0 to 0 at speaker_id_map.b"),
         (tiny_config(inference={"noise_scale": "loud"}), "inference.noise_scale"),
         (tiny_config(phoneme_map={"a": "b"}), "a list of strings at phoneme_map.a"),
     ],

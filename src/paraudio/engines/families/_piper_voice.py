@@ -14,6 +14,7 @@ BOS: Final = "^"
 EOS: Final = "$"
 
 _MAX_BYTES: Final = 4 << 20
+_MAX_SPEAKERS: Final = 1 << 16
 _TYPES: Final = ("espeak", "text")
 
 
@@ -28,7 +29,7 @@ class PiperVoice:
         ids: The numbers of each phoneme.
         replaced: What stands for a phoneme before it becomes numbers.
         speakers: Number of speakers; 1 where the model takes none.
-        speaker_ids: The number of each named speaker.
+        speaker_ids: The number of each speaker by name; by its number where it has no name.
         language: Tag like ``en_US``, or "".
         noise_scale: Default of how much the sound varies.
         length_scale: Default of how long the sounds are.
@@ -84,7 +85,9 @@ def _voice(top: "_Reader") -> PiperVoice:
             raise _bad(f"has no {needed!r} in phoneme_id_map")
     audio, espeak = top.get("audio").mapping(), top.get("espeak").mapping(optional=True)
     replaced = top.get("phoneme_map").mapping(optional=True)
-    speaker_ids = top.get("speaker_id_map").mapping(optional=True)
+    speakers = top.get("num_speakers").whole(1, _MAX_SPEAKERS, default=1)
+    named = top.get("speaker_id_map").mapping(optional=True).items()
+    speaker_ids = {name: each.whole(0, speakers - 1) for name, each in named}
     language = top.get("language").mapping(optional=True)
     return PiperVoice(
         rate=audio.get("sample_rate").whole(1000, 384_000),
@@ -92,8 +95,8 @@ def _voice(top: "_Reader") -> PiperVoice:
         espeak_voice=espeak.get("voice").text("" if phoneme_type == "text" else None),
         ids=ids,
         replaced={name: each.texts() for name, each in replaced.items()},
-        speakers=top.get("num_speakers").whole(1, 1 << 20, default=1),
-        speaker_ids={name: each.whole(0, 1 << 20) for name, each in speaker_ids.items()},
+        speakers=speakers,
+        speaker_ids=speaker_ids or {str(number): number for number in range(speakers)},
         language=language.get("code").text(""),
         noise_scale=inference.get("noise_scale").number(0.667),
         length_scale=inference.get("length_scale").number(1.0),
