@@ -54,3 +54,10 @@ async def test_a_batch_without_files_or_with_a_broken_one_runs_nothing(
     assert not world.gates.count("run")
     reply = await world.client.post(PATH, {"model": "ears"})
     assert reply.status == 415
+
+
+async def test_a_batch_of_very_many_jobs_is_refused(world: World) -> None:
+    body = {"model": "voice", "requests": [{"text": "x"}] * 1001}
+    reply = await world.client.post("/v1/tasks/batch", body)
+    assert (reply.status, reply.error()["param"]) == (400, "requests")
+    assert world.idle()

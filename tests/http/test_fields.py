@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paraudio.errors import InvalidRequestError
-from paraudio.http._fields import MAX_SEED, Fields, loads, shown
+from paraudio.http._fields import MAX_SEED, MAX_VALUES, Fields, loads, shown
 
 JSON = st.recursive(
     st.none()
@@ -172,3 +172,15 @@ def test_what_is_shown_of_a_value_is_short_and_printable(value: Any) -> None:
     text = shown(value)
     assert len(text) <= 60
     assert text.isprintable()
+
+
+@pytest.mark.parametrize("value", ["1,", "[],", "{},", '"a",'])
+def test_a_text_of_very_many_values_is_refused_before_it_is_read(value: str) -> None:
+    few = loads(b"[" + value.encode() * (MAX_VALUES // 3) + b"1]")
+    assert isinstance(few, list)
+    with pytest.raises(InvalidRequestError, match="more than 100000 values"):
+        loads(b"[" + value.encode() * (MAX_VALUES + 1) + b"1]")
+
+
+def test_long_texts_are_no_values() -> None:
+    assert loads(b'{"audio": "' + b"A" * 10**6 + b'"}') == {"audio": "A" * 10**6}

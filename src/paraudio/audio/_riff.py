@@ -15,6 +15,8 @@ _UNKNOWN_FROM: Final = 0x7FFF0000
 
 _FOLLOWERS: Final = frozenset({b"LIST", b"id3 ", b"ID3 ", b"fact", b"cue ", b"smpl", b"bext"})
 _FMT_MIN: Final = 16
+_PLAIN_KINDS: Final = frozenset({1, 3, 0xFFFE})
+"""Integers, floats and the extensible form; the others pack samples in ways of their own."""
 
 
 class BadWavError(Exception):
@@ -70,6 +72,7 @@ def _chunks(data: memoryview) -> tuple[bytes, bytes, int | None, _Chunk]:
         if name == b"data":
             if not fmt:
                 raise BadWavError("the wav file has no format chunk before its sound")
+            _check_frames(fmt)
             return fmt, fact, long_size, chunk
         if name == b"fmt ":
             fmt = _whole(data, chunk)
@@ -79,6 +82,15 @@ def _chunks(data: memoryview) -> tuple[bytes, bytes, int | None, _Chunk]:
             (long_size,) = struct.unpack_from("<Q", data, chunk.start + 8)
         at = chunk.start + size + size % 2
     raise BadWavError(f"the wav file has more than {_MAX_CHUNKS} chunks before its sound")
+
+
+def _check_frames(fmt: bytes) -> None:
+    """Refuse frames that are too small for the samples that they are said to hold."""
+    kind, channels, _, _, block, bits = struct.unpack_from("<HHIIHH", fmt, 8)
+    if kind in _PLAIN_KINDS and block < channels * -(-bits // 8):
+        raise BadWavError(
+            f"the wav file says that {channels} samples of {bits} bits are {block} bytes"
+        )
 
 
 def _whole(data: memoryview, chunk: _Chunk) -> bytes:

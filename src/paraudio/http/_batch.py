@@ -1,6 +1,6 @@
 """Several jobs under one lease: each result is sent as it comes."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import TypeAlias
@@ -37,7 +37,7 @@ from paraudio.spec import Json, ModelSpec
 from paraudio.transport import WrittenBody
 
 Numbered: TypeAlias = tuple[int, Result]
-Render: TypeAlias = Callable[[int, Done], Awaitable[dict[str, Json]]]
+Render: TypeAlias = Callable[[int, Done], Awaitable[Mapping[str, object]]]
 
 
 class BatchFrames(Frames[Numbered]):

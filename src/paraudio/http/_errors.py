@@ -34,6 +34,11 @@ _OF_HTTP: Final[dict[type[HTTPException], tuple[type[ParaudioError], str]]] = {
 }
 
 
+MAX_MESSAGE: Final = 1000
+MAX_PARAM: Final = 200
+"""Names and values that clients sent stand in messages, however long they were."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """What a client is told about an error.
@@ -130,9 +135,21 @@ def _answer(
 ) -> Answer:
     return Answer(
         status=kind.status if status is None else status,
-        error={"message": message, "type": kind.type, "code": kind.code, "param": param},
+        error={
+            "message": _brief(message, MAX_MESSAGE),
+            "type": kind.type,
+            "code": kind.code,
+            "param": None if param is None else _brief(param, MAX_PARAM),
+        },
         headers=headers or {},
     )
+
+
+def _brief(text: str, most: int) -> str:
+    """The text, or its two ends: what is wanted instead stands behind what was given."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most // 2]} … {text[-(most // 2) :]}"
 
 
 def _log(error: BaseException, told: BaseException, answer: Answer, request_id: str) -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+import trio
+
 from paraudio.engines import Audio, Job, Voice, check_options
 from paraudio.errors import InvalidRequestError
 from paraudio.http._ask import Ask
@@ -37,7 +39,11 @@ async def prepare(core: Core, use: Use, ask: Ask) -> Job:
 
 async def prepare_all(core: Core, use: Use, asks: Sequence[Ask]) -> list[Job]:
     """Do as `prepare` does for the jobs of one batch."""
-    drafts = [(await _draft(core, use.spec, ask), ask) for ask in asks]
+    drafts: list[tuple[Job, Ask]] = []
+    for ask in asks:
+        if drafts:
+            await trio.lowlevel.checkpoint()  # many small jobs are a while of work
+        drafts.append((await _draft(core, use.spec, ask), ask))
     await use.ready()
     return [_confirmed(core, use, job, ask) for job, ask in drafts]
 

@@ -58,7 +58,7 @@ async def _whole(exchange: Exchange, ask: Ask, kind: str) -> Response:
         headers = {**done.timing.headers(), **_rate(audio)}
         if kind == "json":
             text = await off_loop(workers, audio, base64_audio, audio, "wav")
-            body: dict[str, Json] = {
+            body: dict[str, object] = {
                 "audio": text,
                 "format": "wav",
                 "sample_rate": audio.rate,

@@ -12,8 +12,7 @@ from quart_trio.wrappers import TrioResponse
 
 from paraudio.errors import BackendError
 from paraudio.http._errors import Answer, answer_to, split_cancelled
-from paraudio.http._respond import dumps
-from paraudio.spec import Json
+from paraudio.http._respond import dump
 from paraudio.transport import Writer, WrittenBody
 
 T = TypeVar("T")
@@ -25,9 +24,9 @@ DONE: Final = b"data: [DONE]\n\n"
 _STREAM_HEADERS: Final = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
-def sse(value: Mapping[str, Json]) -> bytes:
+def sse(value: Mapping[str, object]) -> bytes:
     """One event: one JSON line."""
-    return b"data: " + dumps(value).encode() + b"\n\n"
+    return b"data: " + dump(value) + b"\n\n"
 
 
 def sse_error(answer: Answer) -> bytes:

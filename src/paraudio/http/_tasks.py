@@ -8,12 +8,14 @@ import trio
 from quart.wrappers import Response
 
 from paraudio.engines import Result, StreamEvent
+from paraudio.errors import InvalidRequestError
 from paraudio.http._ask import Ask, bound_field, model_field, task_ask
 from paraudio.http._batch import BatchFrames, open_batch
 from paraudio.http._body import read_json
 from paraudio.http._core import Route
 from paraudio.http._exchange import Exchange
 from paraudio.http._fields import Fields, refusal
+from paraudio.http._multipart import MAX_PARTS
 from paraudio.http._prepare import prepare
 from paraudio.http._render import base64_audio, off_loop, result_json
 from paraudio.http._respond import json_answer
@@ -45,7 +47,7 @@ async def stream_task(exchange: Exchange) -> Response:
         job = await prepare(exchange.core, use, ask)
         began = trio.current_time()
         result: Result | None = None
-        told: list[Json] = []
+        told: list[object] = []
         async for event in await start_events(stack, use, job, ask):
             result = event.result
             if result is None:
@@ -57,7 +59,7 @@ async def stream_task(exchange: Exchange) -> Response:
         return json_answer({"events": told, "result": whole}, headers=timing.headers())
 
 
-async def _event(exchange: Exchange, event: StreamEvent) -> dict[str, Json]:
+async def _event(exchange: Exchange, event: StreamEvent) -> dict[str, object]:
     audio = event.audio
     if audio is None:
         return {"type": "text", "text": event.text}
@@ -84,6 +86,10 @@ async def run_batch(exchange: Exchange) -> Response:
     given = fields.items("requests", _REQUESTS)
     if not given:
         raise refusal(fields.param("requests"), _REQUESTS, given)
+    if len(given) > MAX_PARTS:
+        raise InvalidRequestError(
+            f"requests must be up to {MAX_PARTS} requests, not {len(given)}", param="requests"
+        )
     asks = []
     for index, one in enumerate(given):
         where = f"{fields.param('requests')}[{index}]"
@@ -92,7 +98,7 @@ async def run_batch(exchange: Exchange) -> Response:
         asks.append(task_ask(Fields(one, prefix=f"{where}."), model=model, bound_ms=bound_ms))
     workers = exchange.core.workers
 
-    async def render(index: int, done: Done) -> dict[str, Json]:
+    async def render(index: int, done: Done) -> dict[str, object]:
         result = await off_loop(workers, done.result.audio, result_json, done.result, done.timing)
         return {"type": "task.batch.result", "index": index, "result": result}
 
