@@ -8,6 +8,7 @@ import soundfile
 from tests.audio.sounds import RATE, chunk, file_of, fmt, pcm16, pitch, riff, tone
 
 from paraudio.audio import MAX_SAMPLES, decode
+from paraudio.audio._sniff import sniff
 from paraudio.engines import Stop, Stopped
 from paraudio.errors import InvalidRequestError
 
@@ -129,6 +130,13 @@ def test_id3_tag_before_mp3_and_flac_is_skipped() -> None:
 def test_mp3_without_a_tag_and_with_junk_in_front_is_found() -> None:
     audio = decode(b"\0\xff\xfb\1junk" * 40 + file_of(tone(), container="MP3"))
     assert abs(pitch(audio.samples, RATE) - 440) < 2
+
+
+def test_one_header_in_the_junk_is_no_mp3() -> None:
+    junk = b"junk \xff\xfb\x90\x64 and more of it " * 30
+    data = junk + file_of(tone(), container="MP3")
+    assert sniff(memoryview(data)) == ("mp3", len(junk))
+    assert sniff(memoryview(junk * 10)) is None
 
 
 def _refusals() -> Iterator[tuple[str, bytes, str]]:

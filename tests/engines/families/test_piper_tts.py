@@ -132,6 +132,15 @@ def test_silence_lies_between_sentences_and_not_around_them(session: Session) ->
     assert not apart[one : one + RATE // 20].any()
 
 
+def test_sentence_spoken_in_pieces_has_no_silence_inside(session: Session) -> None:
+    text = "aa. " + "word " * 30
+    slow: dict[str, Json] = {**STILL, "length_scale": 4}
+    close = spoken(session, job(text, options={**slow, "sentence_silence_ms": 0}))
+    apart = spoken(session, job(text, options={**slow, "sentence_silence_ms": 50}))
+    assert len(session.prepare(job(text)).utterances) == 2  # type: ignore[attr-defined] # its own
+    assert len(apart) - len(close) == RATE // 20
+
+
 def test_each_sentence_is_brought_to_full_volume(session: Session) -> None:
     quiet: dict[str, Json] = {**STILL, "sentence_silence_ms": 0}
     sound = spoken(session, job("a. zzz.", options={**quiet, "normalize": True}))

@@ -6,7 +6,7 @@ from pocketsphinx import Vad
 
 from paraudio.engines import Samples, Stop, Stopped
 from paraudio.engines.families._spans import RATE, Span
-from paraudio.engines.families._speech_gate import FRAME, hearing_gain, speech_spans
+from paraudio.engines.families._speech_gate import FRAME, _blocks, hearing_gain, speech_spans
 
 SECONDS = 5
 AT = np.arange(SECONDS * RATE) / RATE
@@ -74,6 +74,16 @@ def test_offset_and_rumble_do_not_hide_speech() -> None:
     rumble = (0.3 * np.sin(2 * np.pi * 8 * at) + 0.2).astype(np.float32)
     assert len(wanted) == 1
     np.testing.assert_allclose(spans(sound + rumble), wanted, atol=2 * FRAME)
+
+
+def test_only_rumble_is_taken_away_and_nothing_is_moved() -> None:
+    at = np.arange(65 * RATE + 7) / RATE
+    tone = (0.3 * np.sin(2 * np.pi * 1000 * at)).astype(np.float32)
+    blocks = list(_blocks(tone + np.float32(0.2), Stop()))
+    assert len(blocks) == 3
+    assert all(len(block) % FRAME == 0 for block in blocks)
+    kept = np.concatenate(blocks)[: len(tone)]
+    np.testing.assert_allclose(kept[200:-200], tone[200:-200], atol=1e-3)
 
 
 def test_long_speech_is_cut_into_stretches_of_twenty_seconds() -> None:
