@@ -1,7 +1,7 @@
 """Makes the pages of the contract from its data and from the tests that ran.
 
-    python docs/contract/generate.py RESULTS.json            writes the pages
-    python docs/contract/generate.py --check RESULTS.json    fails if a page is stale
+    python docs/contract/generate.py RESULTS.json…            writes the pages
+    python docs/contract/generate.py --check RESULTS.json…    fails if a page is stale
 
 RESULTS.json is what ``pytest --contract-results`` wrote. A cell is **D** (driven) if at least one
 test that names it ran and every such test passed, **F** if one failed, **U** (untested) if none
@@ -12,7 +12,7 @@ import argparse
 import json
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -55,6 +55,15 @@ def load(name: str) -> Section:
         cells=data["cells"],
         matrix=data.get("matrix"),
     )
+
+
+def merged(runs: Iterable[Results]) -> Results:
+    """What several runs proved together; each ran other tests."""
+    together: dict[str, dict[str, bool]] = {}
+    for run in runs:
+        for cell, tests in run.items():
+            together.setdefault(cell, {}).update(tests)
+    return together
 
 
 def label(cell: str, results: Results) -> str:
@@ -143,10 +152,10 @@ def pages(results: Results) -> Iterator[tuple[Path, str]]:
 def main() -> int:
     """Write or check the pages."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("results", type=Path, help="what pytest --contract-results wrote")
+    parser.add_argument("results", type=Path, nargs="+", help="what --contract-results wrote")
     parser.add_argument("--check", action="store_true", help="write nothing, fail if stale")
     args = parser.parse_args()
-    results = json.loads(args.results.read_text(encoding="utf-8"))
+    results = merged(json.loads(file.read_text(encoding="utf-8")) for file in args.results)
     stale = [
         file
         for file, text in pages(results)
