@@ -12,7 +12,7 @@ from tests.engines.families.tiny_voices import tiny_model
 
 from paraudio.engines import Samples, Stop
 from paraudio.engines._ort import OrtSession, Tensor, open_session
-from paraudio.engines.families._memory_file import memory_file
+from paraudio.engines.families._memory import memory_file
 from paraudio.engines.families._piper_graph import NOISE_INPUT, feed_noise
 from paraudio.engines.families._protobuf import WireError, block, fields, varint
 

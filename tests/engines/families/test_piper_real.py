@@ -132,6 +132,22 @@ def test_long_text_without_a_mark_is_spoken_whole_in_bounded_memory(model: Piper
     assert grown - 8 * sum(sizes) < 200 << 20
 
 
+@pytest.mark.contract("beyond/g11_memory_released_after_unload")
+def test_memory_comes_back_when_the_voice_is_closed(joe: Path) -> None:
+    process = psutil.Process()
+    left = []
+    for _ in range(4):
+        model = PiperTtsFamily().load(load_of(joe), Stop())
+        session = model.session()
+        session.run(session.prepare(Job(task="tts", text=TEXT)), Stop())
+        held = process.memory_info().rss
+        session.close()
+        model.close()
+        left.append(process.memory_info().rss)
+        assert held - left[-1] > 40 << 20
+    assert left[-1] - left[0] < 16 << 20
+
+
 def test_text_beyond_the_limit_is_refused(model: PiperTtsModel) -> None:
     with pytest.raises(InvalidRequestError, match="50000") as caught:
         model.session().prepare(Job(task="tts", text="word " * 200_000))

@@ -425,6 +425,13 @@ def test_stopped_load_leaves_nothing(tmp_path: Path) -> None:
         PiperTtsFamily().load(load_of(write_voice(tmp_path, TINY, tiny_config())), stop)
 
 
+def test_closed_session_speaks_no_more(session: Session) -> None:
+    prepared = session.prepare(job())
+    session.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        session.run(prepared, Stop())
+
+
 def test_closed_voice_builds_no_session(choir: PiperTtsModel) -> None:
     choir.close()
     choir.close()

@@ -133,7 +133,7 @@ def test_frames_carry_the_end_of_the_one_before() -> None:
 def test_state_is_handed_from_block_to_block_and_begins_anew(tmp_path: Path) -> None:
     model = opened(tmp_path)
     session = model.session()
-    detector = session._detector
+    detector = session._open()
     state = detector.start()
     for count in range(3):
         assert all((part == count).all() for part in state)
@@ -223,6 +223,14 @@ def test_detector_of_another_kind_is_refused(tmp_path: Path, missing: bytes) -> 
     with pytest.raises(InvalidRequestError, match="no Silero detector") as caught:
         SileroVadFamily().load(load_of(tmp_path, task="vad"), Stop())
     assert caught.value.param == "path"
+
+
+def test_closed_session_listens_no_more(model: SileroVadModel) -> None:
+    session = model.session()
+    prepared = session.prepare(Job(task="vad", audio=talk((1, 0))))
+    session.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        session.run(prepared, Stop())
 
 
 def test_closed_detector_builds_no_session(model: SileroVadModel) -> None:

@@ -30,7 +30,7 @@ class PiperSession:
 
     def __init__(self, voice: PiperVoice, model: OrtSession, max_characters: int) -> None:
         self._voice = voice
-        self._model = model
+        self._model: OrtSession | None = model
         self._max_characters = max_characters
         self._inputs = frozenset(info.name for info in model.inputs)
 
@@ -80,7 +80,8 @@ class PiperSession:
         self._speak(silent_piece(self._voice), speech, 0, Stop())
 
     def close(self) -> None:
-        """There is nothing to free: the weights belong to the model."""
+        """Let go of the model's weights."""
+        self._model = None
 
     def _whole(self, parts: list[Samples]) -> Result:
         return Result(
@@ -100,6 +101,8 @@ class PiperSession:
 
     def _speak(self, numbers: list[int], speech: Speech, count: int, stop: Stop) -> Samples:
         """One run of the model: shape [samples]."""
+        if self._model is None:
+            raise RuntimeError("the session is closed")
         feeds: dict[str, Tensor] = {
             "input": np.array([numbers], dtype=np.int64),
             "input_lengths": np.array([len(numbers)], dtype=np.int64),

@@ -17,7 +17,7 @@ from paraudio.engines._ort import OrtSession
 from paraudio.engines._stop import Stop
 from paraudio.engines._values import Load
 from paraudio.engines.families._files import beside, check_inputs, open_model, weights_file
-from paraudio.engines.families._memory_file import memory_file
+from paraudio.engines.families._memory import give_back, memory_file
 from paraudio.engines.families._piper_graph import feed_noise
 from paraudio.engines.families._piper_request import REQUEST_OPTIONS
 from paraudio.engines.families._piper_session import PiperSession
@@ -120,6 +120,7 @@ class PiperTtsModel:
     def close(self) -> None:
         """Let go of the weights."""
         self._session = None
+        give_back()
 
 
 def _find(load: Load) -> tuple[Path, PiperVoice]:

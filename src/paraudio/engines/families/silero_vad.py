@@ -18,6 +18,7 @@ from paraudio.engines._ort import OrtSession, Tensor
 from paraudio.engines._stop import Stop
 from paraudio.engines._values import Audio, Job, Load, Result, Samples, Segment
 from paraudio.engines.families._files import check_inputs, open_model, weights_file
+from paraudio.engines.families._memory import give_back
 from paraudio.engines.families._spans import RATE, Rules, find_speech
 from paraudio.errors import InvalidRequestError
 from paraudio.spec import IsolationName, Json, Task
@@ -138,6 +139,7 @@ class SileroVadModel:
     def close(self) -> None:
         """Let go of the weights."""
         self._detector = None
+        give_back()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +154,7 @@ class SileroVadSession:
     """Listens. The state of a run lives in the run."""
 
     def __init__(self, detector: "_Detector") -> None:
-        self._detector = detector
+        self._detector: _Detector | None = detector
 
     def prepare(self, job: Job) -> object:
         """Check a job.
@@ -179,9 +181,10 @@ class SileroVadSession:
             raise TypeError(f"not a prepared job: {prepared!r}")
         samples = resample(prepared.audio, RATE, check=stop.check).samples
         found = [np.empty(0, dtype=np.float32)]
-        state = self._detector.start()
+        detector = self._open()
+        state = detector.start()
         for block in frames(samples):
-            probabilities, state = self._detector.step(block, state, stop)
+            probabilities, state = detector.step(block, state, stop)
             found.append(probabilities)
         probabilities = np.concatenate(found)
         spans = find_speech(probabilities.tolist(), len(samples), prepared.rules, frame=_FRAME)
@@ -196,10 +199,17 @@ class SileroVadSession:
     def reset(self) -> None:
         """Listen to one frame, to prove that the model still does; there is nothing to forget."""
         block = np.zeros((1, _CONTEXT + _FRAME), dtype=np.float32)
-        self._detector.step(block, self._detector.start(), Stop())
+        detector = self._open()
+        detector.step(block, detector.start(), Stop())
 
     def close(self) -> None:
-        """There is nothing to free: the weights belong to the model."""
+        """Let go of the model's weights."""
+        self._detector = None
+
+    def _open(self) -> "_Detector":
+        if self._detector is None:
+            raise RuntimeError("the session is closed")
+        return self._detector
 
 
 def frames(samples: Samples) -> Iterator[Samples]:

@@ -1,8 +1,10 @@
-"""A file that lies in memory, for libraries that only open paths."""
+"""Memory by hand: a file that lies in it, and giving back what was freed."""
 
+import ctypes
+import functools
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,3 +33,21 @@ def memory_file(parts: Iterable[bytes | memoryview]) -> Iterator[str]:
         with path.open("wb") as file:
             file.writelines(parts)
         yield str(path)
+
+
+def give_back() -> None:
+    """Return freed memory to the system, where the C library would keep it for itself.
+
+    After a model of 63 MB was freed, glibc kept 100 MB of it without this.
+    """
+    trim = _trim()
+    if trim is not None:
+        trim(0)
+
+
+@functools.cache
+def _trim() -> Callable[[int], int] | None:
+    try:
+        return ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):  # not glibc
+        return None
