@@ -282,9 +282,10 @@ SHUTDOWNS: Final[Mapping[str, tuple[Body, Body | None, Body]]] = {
 async def shutdown(what: str, model: Body, body: Body | None, settings: Mapping[str, Any]) -> None:
     """Measure one row; the drain is 2 s and the cancel 1 s."""
     bounds = {"drain_timeout_ms": 2000, "cancel_timeout_ms": 1000}
-    with serving(model, **bounds, **settings) as server:
+    with serving(model, **bounds, **settings) as server, contextlib.ExitStack() as clients:
         if body is not None:
-            await server.send(body)
+            stream = await server.send(body)
+            clients.callback(stream.socket.close)
             await server.until("sim", lambda seen: seen["active_slots"] > 0)
         code, seconds = await trio.to_thread.run_sync(server.stop)
     print(f"  {what:46} {seconds:5.2f} s of at most 4   code {code}")
