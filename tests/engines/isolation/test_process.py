@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import weakref
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import MappingProxyType
@@ -408,3 +409,14 @@ async def main():
 
 trio.run(main)
 """
+
+
+@pytest.mark.parametrize("seconds", [10, 200], ids=["by the socket", "by a memory file"])
+async def test_a_waiting_session_holds_no_sound_of_the_last_job(
+    session: SessionHandle, seconds: int
+) -> None:
+    samples = np.zeros(seconds * 16_000, np.float32)
+    held = weakref.ref(samples)
+    await session.run(Job(task="tts", text="say x", audio=Audio(samples, 16_000)))
+    del samples
+    assert held() is None

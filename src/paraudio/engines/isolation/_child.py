@@ -207,6 +207,7 @@ class Child:
                 call = self._calls.pop(message.number, None)
                 if call is not None:
                     call.resolve(Failed(translated(error, call.what, BackendError)))
+            del message  # while the next one is waited for, the sound of this one is not kept
 
     async def _forward_output(self, process: trio.Process, spoken: trio.Event) -> None:
         """Log what the worker and its libraries print, a line at a time."""
