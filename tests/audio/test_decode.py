@@ -1,4 +1,5 @@
 import io
+import struct
 import time
 from collections.abc import Iterator
 
@@ -255,3 +256,19 @@ def test_decoding_ends_between_blocks_when_it_is_told_to() -> None:
     stop.set()
     with pytest.raises(Stopped):
         decode(file_of(tone()), check=stop.check)
+
+
+@pytest.mark.parametrize(("most", "kept"), [(16_000, 16_000), (22_050, 22_050), (96_000, 48_000)])
+def test_no_more_frames_are_kept_than_are_of_use(most: int, kept: int) -> None:
+    data = file_of(tone(1.0, 48_000), 48_000)
+    audio = decode(data, most_rate=most)
+    assert audio.rate == kept
+    assert audio.seconds == pytest.approx(decode(data).seconds, abs=0.001)
+    assert np.array_equal(audio.samples, decode(data, rate=kept).samples)
+
+
+@pytest.mark.parametrize("kind", [1, 3, 0xFFFE])
+def test_frames_too_small_for_their_samples_are_refused(kind: int) -> None:
+    head = struct.pack("<HHIIHH", kind, 2, RATE, RATE * 2, 3, 16)
+    with pytest.raises(InvalidRequestError, match="2 samples of 16 bits are 3 bytes"):
+        decode(riff(chunk(b"fmt ", head), chunk(b"data", bytes(999))))

@@ -468,3 +468,12 @@ async def test_alignments_find_the_given_words(open_scripted: OpenWorld) -> None
         "confidence": None,
     }
     assert (missing.status, missing.error()["param"]) == (400, "text")
+
+
+async def test_no_more_of_a_recording_is_kept_than_the_model_hears(
+    world: World, autojump_clock: MockClock
+) -> None:
+    recording = sound_file(tone(0.5, 96_000), 96_000)
+    reply = await send(world, recording)
+    assert "heard 11025 samples" in reply.json()["text"]
+    assert reply.json()["timing"]["audio_duration_ms"] == 500.0

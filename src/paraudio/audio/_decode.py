@@ -33,6 +33,7 @@ def decode(
     data: bytes | bytearray | memoryview,
     *,
     rate: int | None = None,
+    most_rate: int | None = None,
     max_seconds: float = MAX_SECONDS,
     param: str = "file",
     check: Callable[[], None] | None = None,
@@ -43,6 +44,7 @@ def decode(
         data: The file: wav (integers of 8 to 32 bits, floats, extensible, sizes unknown to the
             writer), flac, mp3, ogg with vorbis or opus.
         rate: Frames a second wanted, or None for the file's own.
+        most_rate: The most frames a second of any use, so that no more is held in memory than that.
         max_seconds: The longest sound taken, in seconds.
         param: The field that holds the file, for the error.
         check: Called between blocks; what it raises ends the decoding (a stop, a cancellation).
@@ -57,7 +59,9 @@ def decode(
     try:
         kind, file = _open(view)
         with file:
-            return _read(file, kind, rate, max_seconds, check)
+            target = int(file.samplerate) if rate is None else rate
+            target = target if most_rate is None else min(target, most_rate)
+            return _read(file, kind, target, max_seconds, check)
     except (_Unusable, BadWavError) as error:
         message = f"{param} cannot be decoded: {error}"
         raise InvalidRequestError(message, param=param) from error
@@ -90,7 +94,7 @@ def _open(view: memoryview) -> tuple[Kind, soundfile.SoundFile]:
 def _read(
     file: soundfile.SoundFile,
     kind: Kind,
-    rate: int | None,
+    target: int,
     max_seconds: float,
     check: Callable[[], None] | None,
 ) -> Audio:
@@ -100,7 +104,6 @@ def _read(
     if channels > MAX_CHANNELS:
         raise _Unusable(f"it has {channels} channels; up to {MAX_CHANNELS} are taken")
     most = int(min(max_seconds * source, MAX_SAMPLES // channels))
-    target = source if rate is None else rate
     resampler = Resampler(source, target)
     sink = _Sink()
     block = max(1, _BLOCK_SAMPLES // channels)

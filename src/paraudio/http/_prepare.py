@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import trio
 
@@ -135,7 +136,10 @@ async def _sounds(core: Core, spec: ModelSpec, ask: Ask) -> tuple[Voice, Audio |
         return voice, None
     limit = core.settings.max_request_body_bytes
     roots = allowed_roots(core, spec)
-    return voice, await core.workers.run(ask.sound.decode, roots, limit, check_cancelled)
+    rate = core.runtime.model(spec.id).facts.get("sample_rate")
+    most_rate = rate if isinstance(rate, int) else None
+    decode = partial(ask.sound.decode, most_rate=most_rate)
+    return voice, await core.workers.run(decode, roots, limit, check_cancelled)
 
 
 def _is_plain(voice: VoiceAsk, spec: ModelSpec, core: Core) -> bool:

@@ -24,10 +24,16 @@ class Uploaded:
     upload: Upload
     param: str
 
-    def decode(self, roots: Iterable[str], limit: int, check: Callable[[], None]) -> Audio:
-        """The sound; blocking."""
+    def decode(
+        self,
+        roots: Iterable[str],
+        limit: int,
+        check: Callable[[], None],
+        most_rate: int | None = None,
+    ) -> Audio:
+        """The sound, at no more than ``most_rate``; blocking."""
         del roots, limit  # the body's own bound holds
-        return decode(self.upload.view(), param=self.param, check=check)
+        return decode(self.upload.view(), param=self.param, check=check, most_rate=most_rate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +44,16 @@ class Encoded:
     param: str
     max_bytes: int = 0
 
-    def decode(self, roots: Iterable[str], limit: int, check: Callable[[], None]) -> Audio:
-        """The sound; blocking."""
+    def decode(
+        self,
+        roots: Iterable[str],
+        limit: int,
+        check: Callable[[], None],
+        most_rate: int | None = None,
+    ) -> Audio:
+        """The sound, at no more than ``most_rate``; blocking."""
         del roots, limit
-        return decode(self.bytes(), param=self.param, check=check)
+        return decode(self.bytes(), param=self.param, check=check, most_rate=most_rate)
 
     def bytes(self) -> bytes:
         """The bytes.
@@ -82,10 +94,16 @@ class OnServer:
     path: str
     param: str
 
-    def decode(self, roots: Iterable[str], limit: int, check: Callable[[], None]) -> Audio:
-        """The sound; blocking."""
+    def decode(
+        self,
+        roots: Iterable[str],
+        limit: int,
+        check: Callable[[], None],
+        most_rate: int | None = None,
+    ) -> Audio:
+        """The sound, at no more than ``most_rate``; blocking."""
         data = read_allowed(self.path, roots, limit=limit, param=self.param)
-        return decode(data, param=self.param, check=check)
+        return decode(data, param=self.param, check=check, most_rate=most_rate)
 
 
 Source: TypeAlias = Uploaded | Encoded | OnServer
