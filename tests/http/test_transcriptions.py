@@ -474,6 +474,7 @@ async def test_no_more_of_a_recording_is_kept_than_the_model_hears(
     world: World, autojump_clock: MockClock
 ) -> None:
     recording = sound_file(tone(0.5, 96_000), 96_000)
-    reply = await send(world, recording)
-    assert "heard 11025 samples" in reply.json()["text"]
-    assert reply.json()["timing"]["audio_duration_ms"] == 500.0
+    for frames in (24_000, 11_025):  # a cold model has not said yet what it hears
+        reply = await send(world, recording)
+        assert f"heard {frames} samples" in reply.json()["text"]
+        assert reply.json()["timing"]["audio_duration_ms"] == 500.0

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 import trio
 
@@ -15,6 +16,10 @@ from paraudio.http._voices import VoiceAsk, confirm, resolve
 from paraudio.http._workers import check_cancelled
 from paraudio.lifecycle import Use
 from paraudio.spec import Json, ModelSpec
+
+MOST_RATE: Final = 48_000
+"""The highest rate at which a model is taken to hear anything: a small file can hold a large one.
+"""
 
 
 async def prepare(core: Core, use: Use, ask: Ask) -> Job:
@@ -136,10 +141,14 @@ async def _sounds(core: Core, spec: ModelSpec, ask: Ask) -> tuple[Voice, Audio |
         return voice, None
     limit = core.settings.max_request_body_bytes
     roots = allowed_roots(core, spec)
-    rate = core.runtime.model(spec.id).facts.get("sample_rate")
-    most_rate = rate if isinstance(rate, int) else None
-    decode = partial(ask.sound.decode, most_rate=most_rate)
+    decode = partial(ask.sound.decode, most_rate=_most_rate(core, spec))
     return voice, await core.workers.run(decode, roots, limit, check_cancelled)
+
+
+def _most_rate(core: Core, spec: ModelSpec) -> int:
+    """The rate at which the model hears, once it has said so."""
+    rate = core.runtime.model(spec.id).facts.get("sample_rate")
+    return rate if isinstance(rate, int) else MOST_RATE
 
 
 def _is_plain(voice: VoiceAsk, spec: ModelSpec, core: Core) -> bool:
