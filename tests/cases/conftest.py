@@ -1,4 +1,7 @@
-"""Servers for the field cases: real processes, with real models and rehearsed ones."""
+"""Servers for the field cases: real processes, with real models and rehearsed ones.
+
+They end with the module that uses them, so that tests that count processes count their own.
+"""
 
 import re
 from collections.abc import Iterator
@@ -54,35 +57,35 @@ def listening(folder: Path, store: Store, slots: int, isolation: str) -> Iterato
     assert all("simulated failure" in line for line in raised), raised
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def parallel(model_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """Four slots, in threads."""
     with listening(tmp_path_factory.mktemp("parallel"), model_store, 4, "thread") as served:
         yield served
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def processes(model_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """Two slots, in processes of their own."""
     with listening(tmp_path_factory.mktemp("processes"), model_store, 2, "process") as served:
         yield served
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def serial(model_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """One slot a model, in threads."""
     with listening(tmp_path_factory.mktemp("serial"), model_store, 1, "thread") as served:
         yield served
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def http(parallel: Served) -> Iterator[httpx.Client]:
     """A client of the parallel server."""
     with httpx.Client(base_url=parallel.url, timeout=60) as client:
         yield client
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def speech(http: httpx.Client) -> bytes:
     """The sentence, spoken, as a wav file."""
     answer = http.post(SPEECH, json={"model": "voice", "input": SENTENCE, "seed": 1})
