@@ -220,7 +220,7 @@ async def test_the_model_of_an_installed_package_is_always_here(tmp_path: Path) 
     store = Store(tmp_path / "home")
     path = await store.fetch("pocketsphinx-en")
     assert path == store.path("pocketsphinx-en")
-    assert (path / "en-us" / "en-us.lm.bin").is_file()
+    assert (path / "en-us.lm.bin").is_file()
     assert not store.home.exists()
 
 

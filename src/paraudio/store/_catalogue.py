@@ -101,7 +101,7 @@ _ENTRIES: Final = (
         version="5.1.1",
         licence="BSD-2-Clause",
         description="English transcription with word timings, for simple, clear speech",
-        installed="model",
+        installed="model/en-us",
     ),
     Entry(
         name="silero-vad",
