@@ -301,11 +301,10 @@ def _passes(place: Path, suite: Sequence[str], patience_s: float) -> bool | None
         resource.prlimit(run.pid, resource.RLIMIT_CPU, (int(patience_s), int(patience_s)))
     try:
         code = run.wait(WAITING * patience_s)
-        return None if code == -signal.SIGKILL else code == 0
     except subprocess.TimeoutExpired:
         os.killpg(run.pid, signal.SIGKILL)
-        run.wait()
-        return None
+        code = run.wait()
+    return None if code == -signal.SIGKILL else code == 0
 
 
 def excused(root: Path) -> dict[str, str]:
