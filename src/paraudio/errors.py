@@ -4,7 +4,16 @@ A 4xx is the caller's to mend: its message names the field, what was given and w
 is never the caller's fault. One mapper, in ``paraudio.http``, turns these into responses.
 """
 
-from typing import ClassVar
+from collections.abc import Iterable
+from difflib import SequenceMatcher
+from itertools import islice
+from typing import ClassVar, Final, Self
+
+_NAMED: Final = 8
+"""How many names an error lists at most."""
+_COMPARED: Final = 100
+"""How many names are compared at most; comparing takes some ten microseconds each."""
+_NAME_CHARACTERS: Final = 80
 
 
 class ParaudioError(Exception):
@@ -75,6 +84,22 @@ class ModelNotFoundError(NotFoundError):
 
     type = "invalid_request_error"
     code = "model_not_found"
+
+    @classmethod
+    def among(cls, given: str, known: Iterable[str], *, param: str) -> Self:
+        """The error for an ID that is not among those that there are: it lists the nearest.
+
+        Args:
+            given: The ID.
+            known: Every ID that there is.
+            param: The field that holds the ID.
+        """
+        names = list(islice(known, _COMPARED + 1))
+        nearest = sorted(names[:_COMPARED], key=lambda name: -_likeness(name, given))
+        told = [f"{name[:_NAME_CHARACTERS]!r}" for name in nearest[:_NAMED]]
+        more = ", …" if len(names) > len(told) else ""
+        there = f"registered: {', '.join(told)}{more}" if told else "none is registered"
+        return cls(f"no model is registered as {given[:_NAME_CHARACTERS]!r}; {there}", param=param)
 
 
 class ConflictError(ParaudioError):
@@ -159,7 +184,13 @@ class BackendError(ParaudioError):
 
 
 class LoadError(BackendError):
-    """A model could not be loaded; it stays registered and unloaded."""
+    """A model could not be loaded; it stays registered and unloaded.
+
+    Also to a request, whose caller did not choose the path that is wrong: whoever registered the
+    model did, and is told so as a 400 when registering.
+    """
+
+    code = "load_failed"
 
 
 class BackendCrashedError(BackendError):
@@ -182,3 +213,11 @@ class ConfigError(ParaudioError):
     status = 400
     type = "invalid_request_error"
     code = "invalid_config"
+
+
+def _likeness(one: str, other: str) -> float:
+    """How alike two names are, 0 to 1; the length of either does not matter to the time."""
+    matcher = SequenceMatcher(
+        None, one[:_NAME_CHARACTERS].lower(), other[:_NAME_CHARACTERS].lower()
+    )
+    return matcher.ratio()

@@ -155,7 +155,7 @@ async def test_c11_a_load_that_fails_is_an_error_before_any_header(
     answer = await served.post(SPEECH, {**stream_of("broken"), "stream_format": kind})
     assert answer.status == 500
     assert answer.headers["content-type"] == "application/json"
-    assert answer.code == "server_error"
+    assert answer.code == "load_failed"
 
 
 @pytest.mark.parametrize("isolation", ["thread", "process"])

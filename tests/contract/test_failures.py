@@ -94,7 +94,7 @@ def test_a_first_load_that_fails_leaves_the_model_registered_and_the_next_reques
     house.open([])
     house.register("new", FAULTS[fault](slots))
     house.advance(1)
-    assert house.ends["new"] == "server_error"
+    assert house.ends["new"] == "load_failed"
     now = house.model("m")
     assert (now.state, now.loaded, now.slots) == ("unloaded", False, slots)
     census = house.family.census
@@ -116,7 +116,7 @@ def test_a_clone_that_fails_takes_everything_private_with_it_and_waiters_retry(
     for index in range(slots):
         house.use(f"r{index}", "m")
     house.advance(1)
-    assert house.ends == {"r0": "server_error"}, "only the one that drove the load is told"
+    assert house.ends == {"r0": "load_failed"}, "only the one that drove the load is told"
     points = [each.point for each in house.gates.arrivals]
     tail = ["session"] * slots + ["close_session"] * (slots - 1) + ["close_model", "load"]
     assert points == ["load", *tail]

@@ -37,7 +37,9 @@ LOAD_OPTIONS: Final = {
 }
 
 WELL: Final = frozenset({"done", "cancelled"})
-BY_FAULT: Final = frozenset({"server_error", "backend_crashed", "invalid_request_error"})
+BY_FAULT: Final = frozenset(
+    {"load_failed", "server_error", "backend_crashed", "invalid_request_error"}
+)
 BY_LOAD: Final = frozenset({"server_busy", "queue_full", "slot_stuck", "insufficient_memory"})
 AT_THE_END: Final = frozenset({"shutting_down"})
 UNKNOWN: Final = frozenset({"model_not_found"})

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ from tests.http.family import ScriptedFamily, ScriptedSession
 from tests.http.sounds import RATE, sound_file, tone
 from werkzeug.exceptions import BadGateway, Gone, ImATeapot
 
-from paraudio.engines import Audio, Job, Result, Stop, StreamEvent
-from paraudio.errors import InvalidRequestError, PayloadTooLargeError
+from paraudio.engines import Audio, Job, Load, Result, Stop, StreamEvent
+from paraudio.errors import InvalidRequestError, ModelNotFoundError, PayloadTooLargeError
 from paraudio.http._errors import answer_to
 from paraudio.http._paths import read_allowed
 
@@ -195,3 +196,58 @@ def test_errors_of_the_framework_have_the_same_shape(
     answer = answer_to(error, "r")
     assert (answer.status, answer.error["type"]) == (status, kind)
     assert set(answer.error) == {"message", "type", "code", "param"}
+
+
+class Misplaced(ScriptedFamily):
+    """A family whose files are not where the registration says."""
+
+    def load(self, load: Load, stop: Stop) -> ScriptedFamily:
+        del stop
+        raise InvalidRequestError(f"path must be a folder, not {load.path!r}", param="path")
+
+
+@pytest.mark.parametrize("more", [{}, {"stream_format": "sse"}, {"stream_format": "audio"}])
+async def test_a_wrong_path_is_no_fault_of_the_request_that_loads(
+    open_scripted: OpenWorld, more: dict[str, str]
+) -> None:
+    async with open_scripted(Misplaced(lambda job: Result(text=job.text)), VOICE) as world:
+        reply = await speak(world, **more)
+        error = reply.error()
+        assert (reply.status, error["type"], error["code"]) == (500, "server_error", "load_failed")
+        assert error["param"] is None
+        assert error["message"] == (
+            "model 'voice' could not be loaded: path must be a folder, not '/models/voice'"
+        )
+        assert world.idle()
+
+
+async def test_a_wrong_path_is_the_fault_of_who_registers_it(open_scripted: OpenWorld) -> None:
+    family = Misplaced(lambda job: Result(text=job.text))
+    async with open_scripted(family, EARS, ui_management=True) as world:
+        body = {"id": "new", "family": "scripted", "path": "/nowhere", "task": "tts"}
+        reply = await world.client.post("/v1/models/load", body)
+        assert (reply.status, reply.error()["param"]) == (400, "path")
+
+
+async def test_an_unknown_model_is_answered_with_those_that_there_are(
+    open_world: OpenWorld,
+) -> None:
+    models = [replace(VOICE, id=f"model-{number}") for number in range(20)]
+    async with open_world(*models, replace(VOICE, id="piper-joe")) as world:
+        reply = await world.client.post("/v1/audio/speech", {**SPEECH, "model": "Piper_Joe"})
+        assert (reply.status, reply.error()["code"]) == (404, "model_not_found")
+        message = reply.error()["message"]
+        assert message.startswith(
+            "no model is registered as 'Piper_Joe'; registered: 'piper-joe', 'model-"
+        )
+        assert message.endswith(", …")
+        assert message.count("'model-") == 7
+        long = await world.client.post("/v1/audio/speech", {**SPEECH, "model": "x" * 10**6})
+        assert len(long.error()["message"]) < 500
+
+
+def test_where_nothing_is_registered_an_unknown_model_is_told_so() -> None:
+    error = ModelNotFoundError.among("a", [], param="id")
+    assert error.message == "no model is registered as 'a'; none is registered"
+    assert error.param == "id"
+    assert ModelNotFoundError.among("a", ["b"], param="id").message.endswith("; registered: 'b'")

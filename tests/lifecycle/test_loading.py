@@ -72,8 +72,8 @@ async def test_a_failed_load_is_the_drivers_and_the_next_waiter_drives_the_next(
             await stage.ask(f"r{index}", "a")
         await stage.done()
         assert stage.ends() == {
-            "r0": ("server_error", 1),
-            "r1": ("server_error", 2),
+            "r0": ("load_failed", 1),
+            "r1": ("load_failed", 2),
             "r2": ("done", 4),
             "r3": ("done", 4 if slots > 1 else 5),
         }
@@ -190,7 +190,7 @@ async def test_a_follower_that_left_drives_nothing(autojump_clock: MockClock) ->
         await stage.ask("follower", "a")
         await stage.cancel("follower")
         await stage.done()
-        assert stage.ends()["driver"] == ("server_error", 1)
+        assert stage.ends()["driver"] == ("load_failed", 1)
         await stage.pass_time(5)
         assert stage.model("a").generation == 1
 

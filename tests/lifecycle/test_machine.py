@@ -185,7 +185,12 @@ class Users(RuleBasedStateMachine):
             name = self.name()
             self.stepper.step(stage.ask, name, model)
             self.stepper.advance(60)
-            assert stage.ends()[name][0] in {"done", "server_error", "invalid_request_error"}
+            assert stage.ends()[name][0] in {
+                "done",
+                "load_failed",
+                "server_error",
+                "invalid_request_error",
+            }
         self.stepper.step(self._close)
         self.stepper.advance(60)
         assert stage.runtime.snapshot().phase == "stopped"

@@ -173,10 +173,10 @@ async def disconnect(at: Situation) -> None:
 KILLED: Final = {
     "queued": {"200"},
     # A worker that dies before it has said that it is there has not started.
-    "loading": {"500 backend_crashed", "500 server_error"},
+    "loading": {"500 backend_crashed", "500 load_failed"},
     "running": {"500 backend_crashed"},
     "streaming": {"200, then backend_crashed"},
-    "reconfiguring": {"500 backend_crashed", "500 server_error"},
+    "reconfiguring": {"500 backend_crashed", "500 load_failed"},
     "unloading": {"200"},
 }
 

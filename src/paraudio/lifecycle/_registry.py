@@ -51,7 +51,7 @@ class Registry:
         """
         model = self._models.get(model_id)
         if model is None:
-            raise ModelNotFoundError(f"no model is registered as {model_id!r}", param="model")
+            raise ModelNotFoundError.among(model_id, self._models, param="model")
         return model
 
     def prepare(self, candidate: Candidate, inspection: Inspection | None = None) -> Model:
