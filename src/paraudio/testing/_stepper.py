@@ -100,14 +100,11 @@ class Stepper:
             Exception: What ended the program.
             NotSettledError: Deadlines came on and on.
         """
-        end = self.now + seconds
-        for _ in range(_DEADLINES_AN_ADVANCE):
-            deadline = self.now + self.step(_seconds_to_next_deadline)
-            if deadline > end:
-                self.step(self._jump, end)
-                return
-            self.step(self._jump, deadline)
-        raise NotSettledError(f"more than {_DEADLINES_AN_ADVANCE} deadlines in {seconds} s")
+        passage = _Passage(self._clock, self.now + seconds)
+        self._job = passage.run
+        self._pump(lambda: passage.settled)
+        if not passage.arrived:
+            raise NotSettledError(f"more than {_DEADLINES_AN_ADVANCE} deadlines in {seconds} s")
 
     def close(self) -> None:
         """Cancel all tasks and end the run; time passes for tasks that take theirs to leave.
@@ -146,9 +143,6 @@ class Stepper:
                         await job()
             finally:
                 self._clock.autojump_threshold = 0  # nobody is left who lets time pass
-
-    async def _jump(self, to: float) -> None:
-        self._clock.jump(max(to - self.now, 0.0))
 
     def _pump(self, reached: Callable[[], bool]) -> None:
         """Run the host loop until something is so, or the run has ended."""
@@ -189,8 +183,11 @@ class _Job(Generic[T]):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._capture)
             await trio.testing.wait_all_tasks_blocked()
-            nursery.cancel_scope.cancel()
-        await trio.testing.wait_all_tasks_blocked()
+            in_time = self._outcome is not None
+            if not in_time:
+                nursery.cancel_scope.cancel()
+        if not in_time:
+            await trio.testing.wait_all_tasks_blocked()
         self.settled = True
 
     def result(self) -> T:
@@ -208,6 +205,28 @@ class _Job(Generic[T]):
             self._outcome = outcome.Value(value)
 
 
+class _Passage:
+    """Time that passes, all of it inside the run: going in and out for each deadline costs more."""
+
+    def __init__(self, clock: trio.testing.MockClock, end: float) -> None:
+        self.settled = False
+        self.arrived = False
+        self._clock = clock
+        self._end = end
+
+    async def run(self) -> None:
+        """Jump from deadline to deadline, and at last to the end, and let all happen after each."""
+        for _ in range(_DEADLINES_AN_ADVANCE):
+            ahead = trio.lowlevel.current_statistics().seconds_to_next_deadline
+            left = self._end - self._clock.current_time()
+            self.arrived = ahead > left
+            self._clock.jump(max(min(ahead, left), 0.0))
+            await trio.testing.wait_all_tasks_blocked()
+            if self.arrived:
+                break
+        self.settled = True
+
+
 def seed_schedule(seed: int) -> None:
     """Make the order in which trio runs ready tasks a function of ``seed``, from here on.
 
@@ -216,7 +235,3 @@ def seed_schedule(seed: int) -> None:
     scheduler = import_module("trio._core._run")
     vars(scheduler)["_ALLOW_DETERMINISTIC_SCHEDULING"] = True
     vars(scheduler)["_r"].seed(seed)
-
-
-async def _seconds_to_next_deadline() -> float:
-    return trio.lowlevel.current_statistics().seconds_to_next_deadline
