@@ -1,6 +1,6 @@
 """Loading: shared by all who wait, private until it is complete, retried after a failure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 import trio
@@ -10,7 +10,7 @@ from trio.testing import MockClock
 
 from paraudio.engines import Family, Load
 from paraudio.engines.families.simulated import SimulatedFamily
-from paraudio.engines.isolation import Inspection, Isolation, ModelHandle
+from paraudio.engines.isolation import AbandonedCall, Inspection, Isolation, ModelHandle
 from paraudio.errors import InvalidRequestError, LoadError
 from paraudio.journal import Kind
 from paraudio.spec import Json
@@ -296,6 +296,9 @@ class _Leaky:
         if load.path == "/no-load":
             raise OSError("the disk is on fire")
         return await self._inner.load(family, load)
+
+    def abandoned_of(self, model_id: str) -> Sequence[AbandonedCall]:
+        return self._inner.abandoned_of(model_id)
 
     def abandoned(self) -> list[str]:
         return self._inner.abandoned()

@@ -1,10 +1,11 @@
 """Models of the store: ``store:NAME`` in a path becomes a folder, fetched at the first load."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Final
 
 from paraudio.engines import Family, Load
-from paraudio.engines.isolation import Inspection, Isolation, ModelHandle
+from paraudio.engines.isolation import AbandonedCall, Inspection, Isolation, ModelHandle
 from paraudio.server._progress import Progress
 from paraudio.store import Shelf
 
@@ -31,6 +32,10 @@ class StoredModels:
     async def load(self, family: Family, load: Load) -> ModelHandle:
         """Load the model, fetched first if it has to be."""
         return await self._inner.load(family, await self._resolved(load))
+
+    def abandoned_of(self, model_id: str) -> Sequence[AbandonedCall]:
+        """What the isolation behind this one had to abandon of one model."""
+        return self._inner.abandoned_of(model_id)
 
     def abandoned(self) -> list[str]:
         """What the isolation behind this one had to abandon."""

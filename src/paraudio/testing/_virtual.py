@@ -4,7 +4,7 @@ Under a mock clock all delays cost nothing, and whole servers run deterministica
 is as in the real isolations: the same handle, the same rule under cancellation, the same hangs.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import trio
@@ -15,7 +15,7 @@ from paraudio.engines._stop import Stop
 from paraudio.engines._values import Load
 from paraudio.engines.isolation import Inspection, ModelHandle, SessionHandle
 from paraudio.engines.isolation._handle import Handle
-from paraudio.engines.isolation._pending import Care, Pending, obtain
+from paraudio.engines.isolation._pending import Call, Care, Pending, obtain
 from paraudio.engines.isolation._weights import Weights
 from paraudio.engines.worker import Done, Reply, attempt, built
 from paraudio.errors import LoadError
@@ -101,6 +101,10 @@ class VirtualIsolation:
                 name=_name(load),
             )
         )
+
+    def abandoned_of(self, model_id: str) -> Sequence[Call]:
+        """The calls of one model that ignored their stop and still run."""
+        return self._care.abandoned.of(model_id)
 
     def abandoned(self) -> list[str]:
         """One line for each call that ignored its stop and still runs."""

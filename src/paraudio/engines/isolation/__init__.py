@@ -2,6 +2,7 @@
 
 from paraudio.engines.isolation._process import ProcessIsolation, open_process_isolation
 from paraudio.engines.isolation._protocols import (
+    AbandonedCall,
     Inspection,
     Isolation,
     ModelHandle,
@@ -10,6 +11,7 @@ from paraudio.engines.isolation._protocols import (
 from paraudio.engines.isolation._thread import ThreadIsolation, open_thread_isolation
 
 __all__ = [
+    "AbandonedCall",
     "Inspection",
     "Isolation",
     "ModelHandle",

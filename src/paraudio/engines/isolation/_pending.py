@@ -31,6 +31,11 @@ class Abandoned:
             self._calls[call] = None
             call.then(lambda: self._calls.pop(call, None))
 
+    def of(self, model: str) -> list["Call"]:
+        """Those of one model, oldest first; what a call is called begins with its model."""
+        begins = (f"model {model!r}:", f"model {model!r},")
+        return [call for call in self._calls if call.what.startswith(begins)]
+
     def lines(self) -> list[str]:
         """One line for each call, oldest first."""
         return [f"{call.what} ignored its stop and still runs" for call in self._calls]

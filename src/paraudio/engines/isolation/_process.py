@@ -5,7 +5,7 @@ but the call that it ran. The first worker of a model makes the load that tells 
 and then serves the model's first session.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import trio
@@ -14,7 +14,7 @@ from paraudio.engines._protocols import Family
 from paraudio.engines._values import Load
 from paraudio.engines.isolation._handle import Handle
 from paraudio.engines.isolation._inspect import inspect_in_thread
-from paraudio.engines.isolation._pending import Care
+from paraudio.engines.isolation._pending import Call, Care
 from paraudio.engines.isolation._process_port import ProcessPort
 from paraudio.engines.isolation._protocols import Inspection, ModelHandle, SessionHandle
 from paraudio.engines.isolation._workers import Workers
@@ -61,6 +61,10 @@ class ProcessIsolation:
         await trio.lowlevel.checkpoint_if_cancelled()
         workers = Workers(self._nursery, family, load, self._care, self._start_timeout_s)
         return ProcessModel(workers, await workers.load(), self._care)
+
+    def abandoned_of(self, model_id: str) -> Sequence[Call]:
+        """The calls of one model that ignored their stop and still run."""
+        return self._care.abandoned.of(model_id)
 
     def abandoned(self) -> list[str]:
         """One line for each call that ignored its stop and still runs."""

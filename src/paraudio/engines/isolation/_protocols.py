@@ -6,7 +6,7 @@ when the backend is out of the call, or has ignored the stop for ``hang_timeout_
 the handle is ``busy`` until the call ends after all, and nothing else may use it.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -105,6 +105,21 @@ class ModelHandle(Protocol):
         """Free the weights, after every session; never raises."""
 
 
+class AbandonedCall(Protocol):
+    """A call that ignored its stop and was given up; what it holds is not free until it ends."""
+
+    @property
+    def what(self) -> str:
+        """The call, in words."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the backend is out of the call after all."""
+
+    def then(self, callback: Callable[[], object]) -> None:
+        """Call ``callback`` on the event loop when the call ends, or now if it has ended."""
+
+
 class Isolation(Protocol):
     """A way to run families: in threads of this process, in children, or in virtual time."""
 
@@ -124,6 +139,9 @@ class Isolation(Protocol):
             InvalidRequestError: The path or an option is wrong.
             LoadError: The load failed; nothing is left behind.
         """
+
+    def abandoned_of(self, model_id: str) -> Sequence[AbandonedCall]:
+        """The calls of one model that ignored their stop and still run, oldest first."""
 
     def abandoned(self) -> list[str]:
         """One line for each call that ignored its stop and still runs, for the exit report."""

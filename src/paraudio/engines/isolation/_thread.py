@@ -60,6 +60,10 @@ class ThreadIsolation:
         )
         return ThreadModel(await obtain(call, stop, self._care, _unload), self._care)
 
+    def abandoned_of(self, model_id: str) -> Sequence[Call]:
+        """The calls of one model that ignored their stop and still run."""
+        return self._care.abandoned.of(model_id)
+
     def abandoned(self) -> list[str]:
         """One line for each call that ignored its stop and still runs."""
         return self._care.abandoned.lines()
