@@ -1,25 +1,22 @@
 """``POST /v1/audio/speech``: text in, sound out, whole or as it is made."""
 
-from functools import partial
 from typing import Final
 
-import trio
 from quart.wrappers import Response
 
 from paraudio.audio import FORMATS, WavStream, content_type, encode
-from paraudio.engines import Audio, Job, StreamEvent
+from paraudio.engines import Audio, StreamEvent
 from paraudio.http._ask import Ask, speech_ask
 from paraudio.http._body import read_json
 from paraudio.http._core import Route
 from paraudio.http._errors import Answer
 from paraudio.http._exchange import Exchange
 from paraudio.http._fields import Fields
-from paraudio.http._render import Timing, base64_audio, off_loop
+from paraudio.http._render import base64_audio, off_loop
 from paraudio.http._respond import bytes_answer, json_answer
-from paraudio.http._sse import DONE, EVENT_STREAM, Frames, no_result, sse, sse_error
-from paraudio.http._work import Done, open_stream, perform, timing_of
-from paraudio.http._workers import check_cancelled
-from paraudio.spec import Json
+from paraudio.http._sse import EventFrames, Frames, no_result, sse
+from paraudio.http._work import Done, Watch, open_stream, perform
+from paraudio.http._workers import Workers, check_cancelled
 
 SPEECH_FORMATS: Final = (*FORMATS, "json")
 STREAM_FORMATS: Final = ("sse", "audio")
@@ -37,7 +34,9 @@ async def create_speech(exchange: Exchange) -> Response:
     streamed = _stream_format(fields)
     ask = speech_ask(fields)
     if streamed == "sse":
-        return await open_stream(exchange, ask, partial(DeltaFrames, exchange))
+        return await open_stream(
+            exchange, ask, lambda job: DeltaFrames(core.workers, Watch(exchange, job))
+        )
     if streamed == "audio" and kind in GROWING:
         return await open_stream(exchange, ask, lambda _: GrowingFrames(exchange, kind))
     return await _whole(exchange, ask, kind)
@@ -86,48 +85,25 @@ def _rate(audio: Audio) -> dict[str, str]:
     return {"X-Paraudio-Sample-Rate": str(audio.rate)}
 
 
-class DeltaFrames(Frames[StreamEvent]):
+class DeltaFrames(EventFrames[StreamEvent]):
     """OpenAI's events of streamed speech: base64 pcm, then ``done``."""
 
-    content_type = EVENT_STREAM
-
-    def __init__(self, exchange: Exchange, job: Job) -> None:
-        self._exchange = exchange
-        self._job = job
-        self._began = trio.current_time()
-        self._first_s = self._began - exchange.started
-        self._done: dict[str, Json] | None = None
-        self._samples = 0
-        self._rate = 0
+    def __init__(self, workers: Workers, watch: Watch) -> None:
+        super().__init__()
+        self._workers = workers
+        self._watch = watch
 
     async def event(self, event: StreamEvent) -> bytes:
         """A delta; the result itself is kept for the end."""
+        audio = event.audio
         if event.result is not None:
-            timing = timing_of(self._job, event.result, self._wall_s(), self._first_s)
-            if self._rate:
-                timing = Timing(timing.wall_s, self._samples / self._rate, self._first_s)
-            self._done = {"type": "speech.audio.done", "timing": timing.json()}
-        if event.audio is None:
+            timing = self._watch.timing(event.result)
+            self.done = {"type": "speech.audio.done", "timing": timing.json()}
+        if audio is None:
             return b""
-        self._samples += len(event.audio.samples)
-        self._rate = event.audio.rate
-        text = await off_loop(
-            self._exchange.core.workers, event.audio, base64_audio, event.audio, "pcm"
-        )
-        return sse({"type": "speech.audio.delta", "audio": text, "sample_rate": event.audio.rate})
-
-    def end(self) -> bytes:
-        """``done``, and the end mark."""
-        if self._done is None:
-            raise no_result()
-        return sse(self._done) + DONE
-
-    def failed(self, answer: Answer) -> bytes:
-        """An error event."""
-        return sse_error(answer)
-
-    def _wall_s(self) -> float:
-        return trio.current_time() - self._exchange.started
+        self._watch.delta(audio)
+        text = await off_loop(self._workers, audio, base64_audio, audio, "pcm")
+        return sse({"type": "speech.audio.delta", "audio": text, "sample_rate": audio.rate})
 
 
 class GrowingFrames(Frames[StreamEvent]):

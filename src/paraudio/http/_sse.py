@@ -13,6 +13,7 @@ from quart_trio.wrappers import TrioResponse
 from paraudio.errors import BackendError
 from paraudio.http._errors import Answer, answer_to, split_cancelled
 from paraudio.http._respond import dump
+from paraudio.spec import Json
 from paraudio.transport import Writer, WrittenBody
 
 T = TypeVar("T")
@@ -53,13 +54,37 @@ class Frames(Protocol[T_contra]):
         """The last bytes of a stream that failed; None where it can only be cut off."""
 
 
+class EventFrames(Frames[T_contra]):
+    """Frames that are server-sent events: deltas, then one event with the whole, then the mark.
+
+    Attributes:
+        done: The event that ends the stream, once the result has come.
+    """
+
+    content_type = EVENT_STREAM
+
+    def __init__(self) -> None:
+        self.done: Mapping[str, Json] | None = None
+
+    def end(self) -> bytes:
+        """``done``, and the end mark."""
+        if self.done is None:
+            raise no_result()
+        return sse(self.done) + DONE
+
+    def failed(self, answer: Answer) -> bytes:
+        """An error event."""
+        return sse_error(answer)
+
+
 async def pump(
-    first: T, events: AsyncIterator[T], frames: Frames[T], request_id: str, write: Writer
+    first: T | None, events: AsyncIterator[T], frames: Frames[T], request_id: str, write: Writer
 ) -> None:
     """Send the events of a stream as they come, and say how it ended.
 
     Args:
-        first: The event that was there before the headers.
+        first: The event that was there before the headers; without one the headers are sent now,
+            for a client that sends on when it has seen them.
         events: The others.
         frames: How they look.
         request_id: For the log.
@@ -69,7 +94,10 @@ async def pump(
         Exception: What ended the stream, where the client can only be told by cutting it off.
     """
     try:
-        await _send(first, frames, write)
+        if first is None:
+            await write(b"")
+        else:
+            await _send(first, frames, write)
         async for event in events:
             await _send(event, frames, write)
         await write(frames.end())

@@ -6,22 +6,20 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-import trio
 from quart.wrappers import Response
 
-from paraudio.engines import Job, StreamEvent
+from paraudio.engines import Job
 from paraudio.errors import InvalidRequestError
 from paraudio.http._ask import transcription_ask
 from paraudio.http._body import is_form, read_form, read_json
 from paraudio.http._core import Route
-from paraudio.http._errors import Answer
 from paraudio.http._exchange import Exchange
 from paraudio.http._fields import Fields, refusal
+from paraudio.http._hearing import HEARING, HearingFrames
 from paraudio.http._multipart import Form
 from paraudio.http._render import details_json, word_json
 from paraudio.http._respond import bytes_answer, json_answer
 from paraudio.http._sources import Source, Uploaded, base64_field, source_field
-from paraudio.http._sse import DONE, EVENT_STREAM, Frames, no_result, sse, sse_error
 from paraudio.http._transcripts import (
     CONTENT_TYPES,
     FORMATS,
@@ -31,8 +29,8 @@ from paraudio.http._transcripts import (
     text_of,
     verbose_json,
 )
-from paraudio.http._work import Done, Render, open_stream, perform, timing_of
-from paraudio.spec import Json, Task
+from paraudio.http._work import Done, Render, Watch, open_stream, perform
+from paraudio.spec import Json
 
 _BRACKETED: Final = "timestamp_granularities[]"
 _PLAIN: Final = "timestamp_granularities"
@@ -74,10 +72,15 @@ async def create_transcription(exchange: Exchange) -> Response:
     """Write down what a recording says."""
     async with recording(exchange) as (fields, source, form):
         if fields.flag("stream"):
-            ask = transcription_ask(fields, source, "asr")
-            return await open_stream(exchange, ask, partial(TranscriptFrames, exchange))
+            ask = transcription_ask(fields, source, *HEARING)
+            return await open_stream(exchange, ask, partial(_frames, exchange))
         render = _renderer(fields, form)
         return await perform(exchange, transcription_ask(fields, source, "asr"), render)
+
+
+def _frames(exchange: Exchange, job: Job) -> HearingFrames:
+    rate = 0 if job.audio is None else job.audio.rate
+    return HearingFrames(job.task, rate, Watch(exchange, job))
 
 
 def _renderer(fields: Fields, form: Form | None) -> Render:
@@ -116,40 +119,6 @@ def _granularities(fields: Fields, form: Form | None) -> tuple[str, ...]:
     return tuple(str(name) for name in names)
 
 
-class TranscriptFrames(Frames[StreamEvent]):
-    """OpenAI's events of a streamed transcription."""
-
-    content_type = EVENT_STREAM
-
-    def __init__(self, exchange: Exchange, job: Job) -> None:
-        self._job = job
-        self._started = exchange.started
-        self._first_s: float | None = None
-        self._done: dict[str, Json] | None = None
-
-    async def event(self, event: StreamEvent) -> bytes:
-        """A delta; the result itself is kept for the end."""
-        now_s = trio.current_time() - self._started
-        if event.text:
-            self._first_s = now_s if self._first_s is None else self._first_s
-            return sse({"type": "transcript.text.delta", "delta": event.text})
-        if event.result is not None:
-            timing = timing_of(self._job, event.result, now_s, self._first_s)
-            text = text_of(event.result)
-            self._done = {"type": "transcript.text.done", "text": text, "timing": timing.json()}
-        return b""
-
-    def end(self) -> bytes:
-        """``done``, and the end mark."""
-        if self._done is None:
-            raise no_result()
-        return sse(self._done) + DONE
-
-    def failed(self, answer: Answer) -> bytes:
-        """An error event."""
-        return sse_error(answer)
-
-
 async def create_translation(exchange: Exchange) -> Response:
     """Refuse: no family translates yet."""
     async with recording(exchange) as (fields, source, _):
@@ -173,8 +142,7 @@ async def create_details(exchange: Exchange) -> Response:
             raise InvalidRequestError(
                 "stream must be false: the details are one answer", param="stream"
             )
-        tasks: tuple[Task, ...] = ("asr", "diar", "vad")
-        return await perform(exchange, transcription_ask(fields, source, *tasks), render)
+        return await perform(exchange, transcription_ask(fields, source, *HEARING), render)
 
 
 async def create_alignment(exchange: Exchange) -> Response:

@@ -125,6 +125,34 @@ async def start_events(
         raise named(error, ask) from error.__cause__
 
 
+class Watch:
+    """Times one stream: from its request to its first delta, and to its result.
+
+    Args:
+        exchange: The request.
+        job: What the stream is about.
+    """
+
+    def __init__(self, exchange: Exchange, job: Job) -> None:
+        self._exchange = exchange
+        self._job = job
+        self._first_s: float | None = None
+        self._made_s = 0.0
+
+    def delta(self, audio: Audio | None = None) -> None:
+        """Note a delta, and the sound that was made with it."""
+        if self._first_s is None:
+            self._first_s = trio.current_time() - self._exchange.started
+        if audio is not None:
+            self._made_s += audio.seconds
+
+    def timing(self, result: Result) -> Timing:
+        """What there is to say of the stream when its result is there."""
+        wall_s = trio.current_time() - self._exchange.started
+        timing = timing_of(self._job, result, wall_s, self._first_s)
+        return Timing(wall_s, self._made_s or timing.audio_s, self._first_s)
+
+
 class Measured:
     """The events of a stream; its result is measured as it passes."""
 
@@ -160,6 +188,8 @@ class Whole:
             events.insert(0, StreamEvent(audio=result.audio))
         elif result.text:
             events.insert(0, StreamEvent(text=result.text))
+        elif result.speaker_turns:
+            events.insert(0, StreamEvent(turns=result.speaker_turns))
         self._events = iter(events)
 
     def __aiter__(self) -> AsyncIterator[StreamEvent]:
