@@ -329,3 +329,41 @@ async def test_a_cancelled_application_sends_no_further_piece() -> None:
     async with serving(routes(root=give_up)) as served:
         got = await (await served.connect()).ask()
         assert (got.body, got.complete) == (b"before end", True)
+
+
+async def test_a_body_is_invited_before_the_answer_begins() -> None:
+    async def duplex(scope: Message, receive: Receive, send: Send) -> None:
+        call = call_of(scope)
+        assert call is not None
+        await call.invite_body()
+        await call.invite_body()
+        await begin(send)
+        await more(send, b"begun,")
+        await end(send, await body_of(receive))
+
+    head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n"
+    async with serving(routes(root=duplex)) as served:
+        client = await served.connect()
+        await client.send(head)
+        assert await client.until(b"\r\n\r\n") == b"HTTP/1.1 100 \r\n\r\n"
+        assert (await client.until(b"begun,\r\n")).startswith(b"HTTP/1.1 200")
+        await client.send(b"body")
+        assert await client.until(b"0\r\n\r\n") == b"4\r\nbody\r\n0\r\n\r\n"
+
+
+async def test_the_largest_chunk_is_known_and_a_body_without_chunks_has_none() -> None:
+    async def tell(scope: Message, receive: Receive, send: Send) -> None:
+        await body_of(receive)
+        call = call_of(scope)
+        assert call is not None
+        await answer(send, b"%d" % call.largest_chunk)
+
+    sized = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n" + bytes(100_000)
+    chunked = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    for size in (3, 70_000, 100):
+        chunked += b"%x\r\n%b\r\n" % (size, bytes(size))
+    async with serving(routes(root=tell)) as served:
+        client = await served.connect()
+        for request, size in ((sized, b"0"), (chunked + b"0\r\n\r\n", b"70000"), (sized, b"0")):
+            await client.send(request)
+            assert (await client.answer("POST")).body == size

@@ -53,6 +53,8 @@ class AppCall:
         when_left: Called in the step in which that is seen, before anything is cancelled; must not
             raise. The application may set it.
         over: Whether the last message was sent, or the application has ended.
+        largest_chunk: How many bytes of one chunk have come, of the largest one; 0 where the body
+            comes without chunks of its own.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class AppCall:
         self.client_left = False
         self.when_left: Callable[[], None] | None = None
         self.over = False
+        self.largest_chunk = 0
         self._app = app
         self._inbox = inbox
         self._nursery = nursery
@@ -99,6 +102,15 @@ class AppCall:
         one that has been cancelled by somebody else than its client.
         """
         self._cut_stalled()
+
+    async def invite_body(self) -> None:
+        """Tell a client that waits for ``100 Continue`` that its body may come.
+
+        Reading does that too. This is for an application that answers before it reads: once an
+        answer has begun, it is too late to say so.
+        """
+        if isinstance(self._inbox, BodyInbox):
+            await self._inbox.invite()
 
     # What hypercorn's streams use of a task group.
 

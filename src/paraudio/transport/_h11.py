@@ -57,6 +57,8 @@ class H11(H11Protocol):
         )
         self._link = link
         self._held: Response | None = None
+        self._call: AppCall | None = None
+        self._chunk_bytes: int | None = None
 
     def owed(self, _idle_s: float) -> bool:
         """Whether the client may be sending still, or has sent what was not parsed."""
@@ -147,7 +149,9 @@ class H11(H11Protocol):
             elif self.stream is None or event is h11.NEED_DATA or kind is h11.ConnectionClosed:
                 return
             elif kind is h11.Data:
-                await self.stream.handle(Body(STREAM_ID, data=bytes(cast("h11.Data", event).data)))
+                data = cast("h11.Data", event)
+                self._measure(data)
+                await self.stream.handle(Body(STREAM_ID, data=bytes(data.data)))
                 pieces += 1
                 if not pieces % TURN:
                     await trio.lowlevel.checkpoint()
@@ -155,6 +159,14 @@ class H11(H11Protocol):
                 await self.stream.handle(EndBody(STREAM_ID))
             else:
                 await self.stream.handle(cast("Data", event))
+
+    def _measure(self, data: h11.Data) -> None:
+        """Note how large the chunk is that this is a part of, if it is a part of one."""
+        if data.chunk_start:
+            self._chunk_bytes = 0
+        if self._chunk_bytes is not None and self._call is not None:
+            self._chunk_bytes += len(data.data)
+            self._call.largest_chunk = max(self._call.largest_chunk, self._chunk_bytes)
 
     def _has_large_head(self) -> bool:
         """Whether a head is larger than a request may have: seen before it costs its parsing."""
@@ -186,7 +198,8 @@ class H11(H11Protocol):
             self.stream = self._make(Websocket, call)
             self.connection = H11WSConnection(cast("h11.Connection", self.connection))
         else:
-            call = self._link.call(BodyInbox(wanted=self._want_body))
+            self._call = call = self._link.call(BodyInbox(wanted=self._want_body))
+            self._chunk_bytes = None
             self.stream = self._make(HTTPStream, call)
         await self.stream.handle(
             Request(

@@ -115,6 +115,12 @@ class BodyInbox(Inbox):
         while len(self._data) >= self._bound and not self._closed:
             await self._wait_for_room()
 
+    async def invite(self) -> None:
+        """Tell a client that waits to be told that its body may come, as `take` would."""
+        if not self._asked and not self._closed:
+            self._asked = True
+            await self._wanted()
+
     async def take(self) -> Message:
         """Wait for a piece, or for the client to leave; cancelled, nothing is lost."""
         while True:
