@@ -104,4 +104,4 @@ def orders(session: nox.Session) -> None:
 @nox.session
 def mutants(session: nox.Session) -> None:
     """Break admission and lifecycle in small ways, and see whether the tests notice."""
-    session.run("python", "tools/mutate.py", *session.posargs)
+    session.run("python", "-m", "tools.mutate", *session.posargs)

@@ -1,16 +1,18 @@
 """Break the admission and the lifecycle in small ways, one at a time, and see whether tests notice.
 
-``python tools/mutate.py [--rooms admission lifecycle] [--every 5] [--jobs 2] [--only TEXT]``
+``python -m tools.mutate [--rooms admission lifecycle] [--every 5] [--jobs 2] [--only TEXT…]``
 
 Each mutant is one change of one expression or statement, in a copy of the project. The fast tests
 of the room run against it first; what they let live meets the slow ones. Whoever survives is
 printed with its change, unless ``tools/mutants.toml`` says why nobody could tell it from the
-original. Exits with 1 when less than 90% of the others are killed.
+original. Exits with 1 when less than 90% of the others are killed in any room.
+
+``--record FILE`` keeps the numbers of the rooms in a JSON file; ``docs/contract/mutants.json`` is
+one, and the contract's pages are made from it.
 """
 
 import argparse
-import ast
-import copy
+import json
 import os
 import resource
 import shutil
@@ -20,15 +22,16 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Final
+from typing import Final, TypeAlias
+
+from tools.mutations import KINDS, PACKAGE, Mutant, mutants
 
 ROOT: Final = Path(__file__).parents[1]
-PACKAGE: Final = Path("src", "paraudio")
 COPIED: Final = ("src", "tests", "docs", "pyproject.toml")
 FLOOR: Final = 0.9
 PATIENCE: Final = 4
@@ -56,181 +59,6 @@ SLOW: Final = {
         "tests/http",
     ],
 }
-
-COMPARISONS: Final[dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]]] = {
-    ast.Lt: (ast.LtE, ast.GtE),
-    ast.LtE: (ast.Lt, ast.Gt),
-    ast.Gt: (ast.GtE, ast.LtE),
-    ast.GtE: (ast.Gt, ast.Lt),
-    ast.Eq: (ast.NotEq,),
-    ast.NotEq: (ast.Eq,),
-    ast.Is: (ast.IsNot,),
-    ast.IsNot: (ast.Is,),
-    ast.In: (ast.NotIn,),
-    ast.NotIn: (ast.In,),
-}
-OPERATORS: Final[dict[type[ast.operator], type[ast.operator]]] = {
-    ast.Add: ast.Sub,
-    ast.Sub: ast.Add,
-    ast.Mult: ast.Div,
-    ast.Div: ast.Mult,
-}
-NAMES: Final = {"min": "max", "max": "min", "any": "all", "all": "any", "popleft": "pop"}
-SILENT: Final = ("log.", "del ")
-"""Statements whose removal nobody has to notice."""
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """One change.
-
-    Attributes:
-        file: The file, relative to the project.
-        where: The function or class that it is in.
-        line: The line of the original.
-        before: The original statement or expression.
-        after: What stands there instead.
-        source: The whole changed file.
-    """
-
-    file: Path
-    where: str
-    line: int
-    before: str
-    after: str
-    source: str
-
-    @property
-    def key(self) -> str:
-        """What names it, also when lines move."""
-        return f"{self.file.relative_to(PACKAGE)} {self.where}: {self.before} -> {self.after}"
-
-
-def mutants(root: Path, file: Path) -> Iterator[Mutant]:
-    """Every mutant of one file."""
-    tree = ast.parse((root / file).read_text(encoding="utf-8"))
-    for path, where in _places(tree):
-        original = _at(tree, path)
-        for replacement in _replacements(original):
-            changed = copy.deepcopy(tree)
-            _put(changed, path, replacement)
-            ast.fix_missing_locations(changed)
-            yield Mutant(
-                file,
-                where,
-                getattr(original, "lineno", 0),
-                _shown(original),
-                _shown(replacement),
-                ast.unparse(changed),
-            )
-
-
-Step = tuple[str, int | None]
-"""From a node to one of its children: the field, and the place in it if it is a list."""
-
-
-def _places(tree: ast.Module) -> Iterator[tuple[tuple[Step, ...], str]]:
-    """Where there may be something to change, and the function or class that it is in."""
-
-    def walk(
-        node: ast.AST, path: tuple[Step, ...], where: str
-    ) -> Iterator[tuple[tuple[Step, ...], str]]:
-        for name, value in ast.iter_fields(node):
-            if name in {"annotation", "returns", "decorator_list", "type_params"}:
-                continue
-            children = list(enumerate(value)) if isinstance(value, list) else [(None, value)]
-            for place, child in children:
-                if isinstance(child, ast.AST) and not _is_docstring(child):
-                    here = (*path, (name, place))
-                    yield here, where
-                    inner = f"{where}.{child.name}" if isinstance(child, _NAMED) else where
-                    yield from walk(child, here, inner.lstrip("."))
-
-    return walk(tree, (), "")
-
-
-_NAMED: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-
-
-def _is_docstring(node: ast.AST) -> bool:
-    return (
-        isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-    )
-
-
-def _at(tree: ast.AST, path: Sequence[Step]) -> ast.AST:
-    node: ast.AST = tree
-    for name, place in path:
-        value = getattr(node, name)
-        node = value if place is None else value[place]
-    return node
-
-
-def _put(tree: ast.AST, path: Sequence[Step], new: ast.AST) -> None:
-    parent, (name, place) = _at(tree, path[:-1]), path[-1]
-    if place is None:
-        setattr(parent, name, new)
-    else:
-        getattr(parent, name)[place] = new
-
-
-def _replacements(node: ast.AST) -> Iterator[ast.AST]:
-    match node:
-        case ast.Compare(ops=[op]):
-            for other in COMPARISONS[type(op)]:
-                yield ast.Compare(node.left, [other()], node.comparators)
-        case ast.BoolOp():
-            other_way = ast.Or() if isinstance(node.op, ast.And) else ast.And()
-            yield ast.BoolOp(other_way, node.values)
-        case ast.UnaryOp(op=ast.Not()):
-            yield node.operand
-        case ast.BinOp() if type(node.op) in OPERATORS and not _is_type(node):
-            yield ast.BinOp(node.left, OPERATORS[type(node.op)](), node.right)
-        case ast.AugAssign() if type(node.op) in OPERATORS:
-            yield ast.AugAssign(node.target, OPERATORS[type(node.op)](), node.value)
-        case ast.Constant(value=bool(value)):
-            yield ast.Constant(not value)
-        case ast.Constant(value=int(value)):
-            yield from (ast.Constant(value + 1), ast.Constant(value - 1))
-        case ast.Name() if node.id in NAMES:
-            yield ast.Name(NAMES[node.id], node.ctx)
-        case ast.Attribute() if node.attr in NAMES:
-            yield ast.Attribute(node.value, NAMES[node.attr], node.ctx)
-        case _:
-            yield from _other_statements(node)
-
-
-def _other_statements(node: ast.AST) -> Iterator[ast.AST]:
-    match node:
-        case ast.If() | ast.While() | ast.IfExp() if not _mutates_itself(node.test):
-            negated = copy.copy(node)
-            negated.test = ast.UnaryOp(ast.Not(), node.test)
-            yield negated
-        case ast.Expr() | ast.Raise() | ast.Continue() | ast.Break() | ast.Delete():
-            if not _shown(node).startswith(SILENT):
-                yield ast.Pass()
-        case ast.Assign(targets=[ast.Attribute()]) | ast.AugAssign(target=ast.Attribute()):
-            yield ast.Pass()
-
-
-def _mutates_itself(test: ast.expr) -> bool:
-    """Whether negating a condition would repeat the mutants of the condition itself."""
-    return isinstance(test, ast.Compare) or (
-        isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
-    )
-
-
-def _is_type(node: ast.BinOp) -> bool:
-    return any(isinstance(each, ast.Constant) and each.value is None for each in ast.walk(node))
-
-
-def _shown(node: ast.AST) -> str:
-    if isinstance(node, ast.If | ast.While):
-        kind = "if" if isinstance(node, ast.If) else "while"
-        return f"{kind} {ast.unparse(node.test)}"
-    return ast.unparse(node)
 
 
 class Workshop:
@@ -322,53 +150,127 @@ def tell(line: str) -> None:
     sys.stdout.flush()
 
 
-def main() -> int:
-    """Try the mutants, and tell."""
+@dataclass
+class Tally:
+    """What became of the mutants of one room.
+
+    Attributes:
+        mutants: How many there were.
+        fast: How many the fast tests killed.
+        slow: How many only the slow tests killed.
+        time: How many were killed since the tests never ended.
+        survived: How many nobody killed.
+        excused: How many were left out, since nobody could kill them.
+        seconds: How long it took.
+    """
+
+    mutants: int = 0
+    fast: int = 0
+    slow: int = 0
+    time: int = 0
+    survived: int = 0
+    excused: int = 0
+    seconds: int = 0
+
+    def note(self, killer: str) -> None:
+        """Count one; ``killer`` as `Workshop.try_out` tells it."""
+        self.mutants += 1
+        match killer:
+            case "fast":
+                self.fast += 1
+            case "slow":
+                self.slow += 1
+            case "time":
+                self.time += 1
+            case _:
+                self.survived += 1
+
+    @property
+    def share(self) -> float:
+        """Of all mutants those that were killed."""
+        return 1 - self.survived / self.mutants if self.mutants else 1.0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.mutants} mutants, {self.share:.1%} killed: {self.fast} by fast tests, "
+            f"{self.slow} by slow ones, {self.time} since they never ended; "
+            f"{self.survived} survived, {self.excused} excused, in {self.seconds} s"
+        )
+
+
+Job: TypeAlias = tuple[Mutant, list[list[str]]]
+"""A mutant, and the tests that it meets, one suite after the other."""
+
+
+def try_room(room: str, jobs: Sequence[Job], workshop: Workshop, pool: ThreadPoolExecutor) -> Tally:
+    """Try the mutants of one room, and tell of those that survive."""
+    tally, began = Tally(), time.perf_counter()
+    results = pool.map(lambda job: workshop.try_out(*job), jobs)
+    for (mutant, _), killer in zip(jobs, results, strict=True):
+        tally.note(killer)
+        if killer != "fast":
+            tell(f"{LATE[killer]} {mutant.key}  (line {mutant.line})")
+        if tally.mutants % 25 == 0:
+            tell(f"{room}: {tally.mutants} of {len(jobs)} tried, {tally.survived} alive")
+    tally.seconds = round(time.perf_counter() - began)
+    return tally
+
+
+LATE: Final = {"nobody": "SURVIVED", "slow": "KILLED LATE", "time": "NEVER ENDED"}
+
+
+def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rooms", nargs="+", default=list(FAST), choices=list(FAST))
     parser.add_argument("--every", type=int, default=1, help="take every so manieth mutant only")
     parser.add_argument("--first", type=int, default=0, help="and begin with this one")
-    parser.add_argument("--only", default="", help="take mutants whose name has this in it")
+    parser.add_argument(
+        "--only", nargs="+", default=[""], help="take mutants whose name has one of these in it"
+    )
+    parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
     parser.add_argument("--jobs", type=int, default=2, help="how many to try at a time")
     parser.add_argument("--fast", action="store_true", help="leave the slow tests out")
+    parser.add_argument("--tests", nargs="+", help="take these tests in place of the fast ones")
+    parser.add_argument("--record", type=Path, help="write the numbers into this file, as JSON")
     parser.add_argument("--root", type=Path, default=ROOT, help="the project")
-    arguments = parser.parse_args()
-    root = arguments.root.resolve()
-    known = excused(root)
-    began = time.perf_counter()
-    chosen = [
-        (room, mutant)
-        for room in arguments.rooms
+    return parser.parse_args()
+
+
+def _chosen(room: str, options: argparse.Namespace, known: Mapping[str, str]) -> list[Mutant]:
+    root = options.root.resolve()
+    found = [
+        mutant
         for file in sorted((root / PACKAGE / room).glob("*.py"))
         for mutant in mutants(root, file.relative_to(root))
-        if arguments.only in mutant.key and mutant.key not in known
-    ][arguments.first :: arguments.every]
-    with tempfile.TemporaryDirectory() as base, ThreadPoolExecutor(arguments.jobs) as pool:
-        workshop = Workshop(root, Path(base), arguments.jobs)
-        suites = {
-            room: [FAST[room]] if arguments.fast else [FAST[room], SLOW[room]] for room in FAST
-        }
-        for room in arguments.rooms:
-            if not workshop.measure(suites[room]):
+        if any(text in mutant.key for text in options.only)
+        and mutant.kind in options.kinds
+        and mutant.key not in known
+    ]
+    return found[options.first :: options.every]
+
+
+def main() -> int:
+    """Try the mutants, and tell."""
+    options = _options()
+    root = options.root.resolve()
+    known = excused(root)
+    tallies: dict[str, Tally] = {}
+    with tempfile.TemporaryDirectory() as base, ThreadPoolExecutor(options.jobs) as pool:
+        workshop = Workshop(root, Path(base), options.jobs)
+        for room in options.rooms:
+            suites = [options.tests or FAST[room], *([] if options.fast else [SLOW[room]])]
+            if not workshop.measure(suites):
                 tell(f"the tests of {room} fail without any mutant")
                 return 1
-        results = pool.map(lambda each: workshop.try_out(each[1], suites[each[0]]), chosen)
-        survivors, late = [], 0
-        for number, ((_, mutant), killer) in enumerate(zip(chosen, results, strict=True), 1):
-            late += killer == "time"
-            if killer == "nobody":
-                survivors.append(mutant)
-                tell(f"SURVIVED {mutant.key}  (line {mutant.line})")
-            elif number % 25 == 0:
-                tell(f"{number} of {len(chosen)} tried, {len(survivors)} alive")
-    killed = len(chosen) - len(survivors)
-    share = killed / len(chosen) if chosen else 1.0
-    tell(
-        f"{len(chosen)} mutants, {killed} killed ({share:.1%}, {late} of them since they "
-        f"never ended), {len(survivors)} survived, "
-        f"{len(known)} excused, in {time.perf_counter() - began:.0f} s"
-    )
-    return 0 if share >= FLOOR else 1
+            jobs = [(mutant, suites) for mutant in _chosen(room, options, known)]
+            tallies[room] = try_room(room, jobs, workshop, pool)
+            tallies[room].excused = sum(key.startswith(f"{room}/") for key in known)
+    for room, tally in tallies.items():
+        tell(f"{room}: {tally}")
+    if options.record is not None:
+        numbers = {room: asdict(tally) for room, tally in tallies.items()}
+        options.record.write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
+    return 0 if all(tally.share >= FLOOR for tally in tallies.values()) else 1
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ def test_a_manager_waits_for_every_slot_and_takes_all() -> None:
     assert is_granted(manager) == [False]
     second.release()
     assert manager.lease is not None
-    assert manager.lease.slots == (0, 1, 2)
+    assert (manager.lease.slots, manager.lease.slot) == ((0, 1, 2), 0)
     assert bench.queue.snapshot() == QueueSnapshot(3, 3, 0, 0, 0, managed=True)
 
 

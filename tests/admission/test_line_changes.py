@@ -4,10 +4,7 @@ import pytest
 from tests.admission.bench import MANAGER, REQUEST, Bench, is_granted
 
 from paraudio.admission import ModelQueue, QueueSnapshot
-from paraudio.errors import (
-    ShuttingDownError,
-    SlotStuckError,
-)
+from paraudio.errors import ServerBusyError, ShuttingDownError, SlotStuckError
 from paraudio.journal import Kind
 
 # Resizing
@@ -126,6 +123,19 @@ def test_a_manager_that_an_overdue_stuck_slot_keeps_out_fails_fast_and_says_so()
         bench.enter(MANAGER, bound_s=5.0)
     assert caught.value.retry_after_s == 30
     assert bench.events[-1] == (Kind.REFUSED, {"why": "slot_stuck"})
+
+
+def test_a_stuck_slot_beside_one_that_is_only_overdue_is_what_a_manager_is_told_of() -> None:
+    bench = Bench(2)
+    bench.hold().mark_stuck()
+    bench.hold()
+    waiting = bench.enter(MANAGER, bound_s=20.0)
+    bench.now += 10
+    with pytest.raises(SlotStuckError, match=r"slots \[0\] are stuck"):
+        bench.enter(MANAGER, bound_s=5.0)
+    assert waiting.waiting
+    with pytest.raises(ServerBusyError):
+        bench.enter(REQUEST, bound_s=5.0)
 
 
 def test_a_manager_that_a_healthy_slot_keeps_out_waits_despite_a_stuck_one() -> None:

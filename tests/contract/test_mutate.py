@@ -1,9 +1,11 @@
 """The mutation runner is judged itself: what it changes, and whom it lets live."""
 
+import ast
 from pathlib import Path
 
 import pytest
-from tools import mutate
+from tools.mutate import Workshop
+from tools.mutations import mutants
 
 SOURCE = '''"""A room."""
 
@@ -40,7 +42,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def test_each_mutant_is_one_change_of_code_and_never_of_text(project: Path) -> None:
-    found = [(each.where, each.before, each.after) for each in mutate.mutants(project, FILE)]
+    found = [(each.where, each.before, each.after) for each in mutants(project, FILE)]
     condition = "value > top and (not value == 0)"
     assert found == [
         ("clamp", f"if {condition}", f"if not ({condition})"),
@@ -51,22 +53,55 @@ def test_each_mutant_is_one_change_of_code_and_never_of_text(project: Path) -> N
         ("clamp", "value == 0", "value != 0"),
         ("clamp", "0", "1"),
         ("clamp", "0", "-1"),
+        ("clamp", "return min(value, top)", "return None"),
         ("clamp", "min", "max"),
+        ("clamp", "return value + 1", "return None"),
         ("clamp", "value + 1", "value - 1"),
         ("clamp", "1", "2"),
         ("clamp", "1", "0"),
     ]
 
 
+BLOCKS = """
+def play(lock, note, calls):
+    with lock:
+        try:
+            calls.begin(note, lock, loud=True)
+        except OSError:
+            note("lost")
+        finally:
+            calls.end()
+"""
+
+
+def test_blocks_calls_and_words_are_broken_too(project: Path) -> None:
+    (project / FILE).write_text(BLOCKS, encoding="utf-8")
+    found = [(each.kind, each.before, each.after) for each in mutants(project, FILE)]
+    begin = "calls.begin(note, lock, loud=True)"
+    assert found == [
+        ("blocks", "with lock:", "if True"),
+        ("blocks", "try, finally: calls.end()", "try"),
+        ("statements", begin, "pass"),
+        ("calls", begin, "calls.begin(lock, note, loud=True)"),
+        ("calls", begin, "calls.begin(note, lock)"),
+        ("values", "True", "False"),
+        ("blocks", "except OSError: note('lost')", "except OSError: raise"),
+        ("statements", "note('lost')", "pass"),
+        ("values", "'lost'", "'no_lost'"),
+        ("statements", "calls.end()", "pass"),
+    ]
+    for each in mutants(project, FILE):
+        ast.parse(each.source)  # every mutant is a program
+
+
 @pytest.mark.process
 def test_a_mutant_that_a_test_notices_is_killed_and_the_rest_lives(
     project: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    workshop = mutate.Workshop(project, tmp_path_factory.mktemp("shop"), 1)
+    workshop = Workshop(project, tmp_path_factory.mktemp("shop"), 1)
     suites = [["tests/admission"]]
     assert workshop.measure(suites)
-    killers = {each.after: workshop.try_out(each, suites) for each in mutate.mutants(project, FILE)}
-    assert killers["max"] == "fast"
-    assert killers["value - 1"] == "fast"
-    assert killers["value >= top"] == "nobody", "no test has both alike"
+    found = {each.after: each for each in mutants(project, FILE)}
+    assert workshop.try_out(found["max"], suites) == "fast"
+    assert workshop.try_out(found["value >= top"], suites) == "nobody", "no test has both alike"
     assert (project / FILE).read_text(encoding="utf-8") == SOURCE
