@@ -55,6 +55,9 @@ class SteppedModel(LoadedModel, Protocol):
 class SteppedFamily(Family, Protocol):
     """A family whose loads also exist as steps."""
 
+    def load_ignores_stop(self, load: Load) -> bool:
+        """Whether a load goes on to its end when it is told to stop."""
+
     def load_steps(self, load: Load) -> Steps[SteppedModel]:
         """The steps of ``load``."""
 

@@ -84,7 +84,8 @@ class VirtualIsolation:
 
         await trio.lowlevel.checkpoint_if_cancelled()
         stop = Stop()
-        loading = self._calls.start(f"{_name(load)}: load", work, stop, kind=LoadError)
+        heeded = None if stepped.load_ignores_stop(load) else stop
+        loading = self._calls.start(f"{_name(load)}: load", work, heeded, kind=LoadError)
         model = await obtain(
             loading, stop, self._care, lambda model: _free(self._calls, load, model)
         )

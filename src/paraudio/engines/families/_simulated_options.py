@@ -22,6 +22,12 @@ LOAD_OPTIONS: tuple[Option, ...] = (
         minimum=0,
         doc="MiB that a load is estimated to need, and holds where it really runs.",
     ),
+    Option(
+        name="load_ignores_cancel",
+        kind=bool,
+        default=False,
+        doc="Whether a load that is told to stop goes on to its end.",
+    ),
     Option(name="fail_loads", kind=int, default=0, minimum=0, doc="How many first loads fail."),
     Option(
         name="null_sessions",

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from paraudio.engines._options import Option, check_options, whole_option
+from paraudio.engines._options import Option, check_options, flag_option, whole_option
 from paraudio.engines._steps import Steps, drive
 from paraudio.engines._stop import Stop
 from paraudio.engines._values import Load
@@ -58,6 +58,10 @@ class SimulatedFamily:
         """The bytes that ``memory_mb`` asks for."""
         return whole_option(self._options(load), "memory_mb") * 2**20
 
+    def load_ignores_stop(self, load: Load) -> bool:
+        """What ``load_ignores_cancel`` says."""
+        return flag_option(self._options(load), "load_ignores_cancel")
+
     def load_steps(self, load: Load) -> Steps["SimulatedModel"]:
         """The steps of ``load``, without holding memory."""
         options, session_options = self._check(load)
@@ -69,7 +73,7 @@ class SimulatedFamily:
 
     def load(self, load: Load, stop: Stop) -> "SimulatedModel":
         """Let ``load_ms`` pass, fail if it is this load's turn, and hold ``memory_mb``."""
-        model = drive(self.load_steps(load), stop)
+        model = drive(self.load_steps(load), None if self.load_ignores_stop(load) else stop)
         model.hold(self.estimate(load))
         return model
 
