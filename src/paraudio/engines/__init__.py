@@ -4,15 +4,19 @@ from paraudio.engines._options import Option, check_options
 from paraudio.engines._protocols import (
     BatchSession,
     Family,
+    LiveSession,
     LoadedModel,
     Session,
     StreamingSession,
 )
 from paraudio.engines._stop import Stop, Stopped
+from paraudio.engines._text import whole_sentences
 from paraudio.engines._values import (
     Audio,
+    Boundary,
     Job,
     Load,
+    Piece,
     Result,
     Samples,
     Segment,
@@ -25,11 +29,14 @@ from paraudio.engines._values import (
 __all__ = [
     "Audio",
     "BatchSession",
+    "Boundary",
     "Family",
     "Job",
+    "LiveSession",
     "Load",
     "LoadedModel",
     "Option",
+    "Piece",
     "Result",
     "Samples",
     "Segment",
@@ -42,4 +49,5 @@ __all__ = [
     "Voice",
     "Word",
     "check_options",
+    "whole_sentences",
 ]

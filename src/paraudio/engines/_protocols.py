@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 
 from paraudio.engines._options import Option
 from paraudio.engines._stop import Stop
-from paraudio.engines._values import Job, Load, Result, StreamEvent
+from paraudio.engines._values import Job, Load, Piece, Result, StreamEvent
 from paraudio.spec import IsolationName, Json, Task
 
 
@@ -63,6 +63,42 @@ class BatchSession(Session, Protocol):
 
     def run_batch(self, prepared: Sequence[object], stop: Stop) -> Iterator[tuple[int, Result]]:
         """Yield ``(index, result)`` as each job ends, in any order, each index once."""
+
+
+@runtime_checkable
+class LiveSession(Session, Protocol):
+    """A session that takes its input while it is still being made.
+
+    ``begin``, then ``feed`` for each piece, then ``finish``: each is a call of its own, and between
+    two calls nothing runs. After ``finish``, after an error, or when nobody goes on, ``reset``
+    makes the session ready for its next job.
+    """
+
+    def begin(self, job: Job, stop: Stop) -> None:
+        """Check a job that has neither text nor sound yet, and get ready for its first piece.
+
+        Raises:
+            InvalidRequestError: The job is wrong; ``param`` names the field.
+        """
+
+    def feed(self, piece: Piece, stop: Stop) -> Sequence[StreamEvent]:
+        """Take one piece, and return what is known by it; never the whole ``result``.
+
+        Args:
+            piece: Sound of any length, all pieces at one rate; or text that follows the last one.
+            stop: Ends the call early.
+
+        Raises:
+            InvalidRequestError: The piece is not of the kind that the task takes.
+            Stopped: ``stop`` was set.
+        """
+
+    def finish(self, stop: Stop) -> Sequence[StreamEvent]:
+        """Take the end of the input, and return what is left; the last event has ``result``.
+
+        Raises:
+            Stopped: ``stop`` was set.
+        """
 
 
 class LoadedModel(Protocol):

@@ -9,9 +9,15 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from paraudio.engines._protocols import BatchSession, Family, LoadedModel, StreamingSession
+from paraudio.engines._protocols import (
+    BatchSession,
+    Family,
+    LiveSession,
+    LoadedModel,
+    StreamingSession,
+)
 from paraudio.engines._stop import Stop
-from paraudio.engines._values import Load, Result, StreamEvent
+from paraudio.engines._values import Load, Piece, Result, StreamEvent
 
 T = TypeVar("T")
 Steps: TypeAlias = Generator[float, None, T]
@@ -39,6 +45,17 @@ class SteppedSession(StreamingSession, BatchSession, Protocol):
 
     def batch_steps(self, prepared: Sequence[object]) -> ItemSteps[tuple[int, Result]]:
         """The steps of ``run_batch``."""
+
+
+@runtime_checkable
+class SteppedLiveSession(LiveSession, Protocol):
+    """A live session whose calls also exist as steps; ``begin`` takes no time."""
+
+    def feed_steps(self, piece: Piece) -> Steps[Sequence[StreamEvent]]:
+        """The steps of ``feed``."""
+
+    def finish_steps(self) -> Steps[Sequence[StreamEvent]]:
+        """The steps of ``finish``."""
 
 
 class SteppedModel(LoadedModel, Protocol):

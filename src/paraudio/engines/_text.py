@@ -95,6 +95,37 @@ def utterances(text: str) -> Iterator[Utterance]:
         yield tuple(open_clauses)
 
 
+def whole_sentences(text: str) -> int:
+    """Where the last sentence ends that no further text can change, in text that is being written.
+
+    A mark counts once something stands behind it, because ``3.`` may become ``3.14``; one that may
+    belong to an abbreviation, once the next word tells.
+
+    Args:
+        text: The text so far, from the start of a sentence on.
+
+    Returns:
+        How many characters are whole sentences; 0 while the first one goes on.
+    """
+    end = 0
+    for match in _BREAK.finditer(text):
+        run = match["mark"] or match["alone"]
+        if run and (match.end() == len(text) or _is_open(text, end, match)):
+            break
+        if (not run or _mark(run) in _ENDS) and not _is_inside(text, end, match):
+            end = match.end()
+    return end
+
+
+def _is_open(text: str, start: int, match: re.Match[str]) -> bool:
+    """Whether it is too soon to say if a dot belongs to an abbreviation."""
+    rest = text[match.end() : match.end() + 20]
+    if match["mark"] != "." or match["close"] or len(rest) == 20 or rest.strip(_OPENERS):
+        return False
+    before = text[max(start, match.start() - 10) : match.start()]
+    return bool(_NO_END.search(before) or _SELDOM_END.search(before))
+
+
 def _clean(text: str) -> str:
     if _MARKUP.match(text):
         text = html.unescape(_TAG.sub(" ", text))

@@ -5,7 +5,7 @@ Samples are float32 in [-1, 1]; positions are in samples at the rate beside them
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,16 +134,40 @@ class Result:
     artifacts: Mapping[str, Json] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """Where speech begins or ends in live sound; ``at`` in samples of the sound that was fed."""
+
+    kind: Literal["start", "end"]
+    at: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamEvent:
-    """One piece of a streamed result: a delta of sound or of text, or, last of all, the whole.
+    """One piece of a streamed result: a delta, or, last of all, the whole.
 
     Exactly one field is set. The last event of a stream that ended well carries ``result``.
+
+    Attributes:
+        audio: Sound that follows what came before.
+        text: Text that follows what came before, and stays as it is.
+        partial: What is heard so far of an utterance that goes on; the next one replaces it, and
+            the text or the result that follows may differ.
+        boundary: A place where speech begins or ends.
+        turns: Speaker turns that follow those that came before.
+        result: The whole.
     """
 
     audio: Audio | None = None
     text: str | None = None
+    partial: str | None = None
+    boundary: Boundary | None = None
+    turns: tuple[SpeakerTurn, ...] = ()
     result: Result | None = None
+
+
+Piece: TypeAlias = Audio | str
+"""What a live session is fed: sound as it is captured, or text as it is written."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from typing import Generic, Literal, Self, TypeVar
 import trio
 
 from paraudio.admission import Lease
-from paraudio.engines import Job, Result, StreamEvent
-from paraudio.engines.isolation import SessionHandle
+from paraudio.engines import Job, Piece, Result, StreamEvent
+from paraudio.engines.isolation import LiveHandle, SessionHandle
 from paraudio.journal import Kind
 from paraudio.lifecycle._context import Context
 from paraudio.lifecycle._entry import Entry
@@ -57,6 +57,26 @@ class Pieces(Generic[T]):
         except StopAsyncIteration:
             self._run.outcome = "ok"
             raise
+
+
+class Fed:
+    """A live job; notes when it has come to its end."""
+
+    __slots__ = ("_live", "_run")
+
+    def __init__(self, run: Run, live: LiveHandle) -> None:
+        self._run = run
+        self._live = live
+
+    async def feed(self, piece: Piece) -> Sequence[StreamEvent]:
+        """Give one piece, and wait until it is worked through."""
+        return await self._live.feed(piece)
+
+    async def finish(self) -> Sequence[StreamEvent]:
+        """End the input, and wait for what is left."""
+        events = await self._live.finish()
+        self._run.outcome = "ok"
+        return events
 
 
 class Calls:
@@ -108,6 +128,12 @@ class Calls:
         """Run several jobs and pull their results."""
         async with self._call() as run, run.session.run_batch(jobs) as results:
             yield Pieces(run, results)
+
+    @asynccontextmanager
+    async def live(self, job: Job) -> AsyncIterator[LiveHandle]:
+        """Run one job whose input is still being made: one call, from its begin to its leaving."""
+        async with self._call() as run, run.session.live(job) as live:
+            yield Fed(run, live)
 
     async def end(self) -> None:
         """Allow no further call, and stop one that another task still makes.

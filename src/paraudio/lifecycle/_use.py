@@ -10,6 +10,7 @@ import trio
 
 from paraudio.admission import Claim, Lease, effective_bound_s
 from paraudio.engines import Job, Result, StreamEvent
+from paraudio.engines.isolation import LiveHandle
 from paraudio.journal import Kind
 from paraudio.lifecycle._calls import Calls
 from paraudio.lifecycle._context import Context
@@ -148,6 +149,11 @@ class Use:
         """Whether `run_batch` works; once it is ready."""
         return self._ready.session.can_batch
 
+    @property
+    def can_live(self) -> bool:
+        """Whether `live` works; once it is ready."""
+        return self._ready.session.can_live
+
     async def run(self, job: Job) -> Result:
         """Run one job whole.
 
@@ -169,6 +175,14 @@ class Use:
     ) -> AbstractAsyncContextManager[AsyncIterator[tuple[int, Result]]]:
         """Run several jobs and pull their results as each ends; entering prepares."""
         return self._ready.run_batch(jobs)
+
+    def live(self, job: Job) -> AbstractAsyncContextManager[LiveHandle]:
+        """Begin a job whose input is still being made; leaving ends it, finished or not.
+
+        Entering begins it. From then on it is one call: it is cancelled as any other, in a piece
+        and between two, and nothing else runs until it is left.
+        """
+        return self._ready.live(job)
 
     async def _initialized(self, lease: Lease, waiter: Waiter) -> None:
         try:

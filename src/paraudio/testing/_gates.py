@@ -14,14 +14,15 @@ class Arrival:
 
     Attributes:
         point: ``load`` before a load's time passes; ``session`` before a session is built; ``run``
-            before the time of a run passes, or before a stream or a batch is opened; ``chunk``
-            before each pull from a stream or a batch; ``restore`` before a session is reset;
-            ``close_session`` and ``close_model`` before what they name is freed.
+            before the time of a run passes, or before a stream, a batch or a live job is opened;
+            ``chunk`` before each pull from a stream or a batch, and before each piece of a live
+            job and its end; ``restore`` before a session is reset; ``close_session`` and
+            ``close_model`` before what they name is freed.
         model: The model's ID.
         path: The model's path.
         generation: The number of the load.
         session: The number of the session in its load, from 1; 0 where there is none.
-        text: The text of the job, or "".
+        text: The text of the job or of the piece, or "".
         at: Seconds on the clock of the event loop.
     """
 

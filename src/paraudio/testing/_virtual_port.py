@@ -6,12 +6,29 @@ from typing import TypeVar
 
 import trio
 
-from paraudio.engines._steps import ItemSteps, SteppedFamily, SteppedModel, SteppedSession
+from paraudio.engines._steps import (
+    ItemSteps,
+    SteppedFamily,
+    SteppedLiveSession,
+    SteppedModel,
+    SteppedSession,
+)
 from paraudio.engines._stop import Stop
-from paraudio.engines._values import Job, Load, Result, StreamEvent
+from paraudio.engines._values import Job, Load, Piece, Result, StreamEvent
 from paraudio.engines.isolation._pending import Call, Care, Pending
 from paraudio.engines.isolation._weights import Weights
-from paraudio.engines.worker import Done, Failed, Reply, attempt, built, prepare, prepare_all
+from paraudio.engines.worker import (
+    Done,
+    Failed,
+    Reply,
+    attempt,
+    begin,
+    built,
+    deltas,
+    ending,
+    prepare,
+    prepare_all,
+)
 from paraudio.errors import BackendCrashedError, BackendError
 from paraudio.testing._gates import Point
 from paraudio.testing._virtual_calls import Calls, pass_time, pass_to_item
@@ -60,8 +77,14 @@ class VirtualPort:
         self.name = f"{home.name}, session {number}"
         self._events: ItemSteps[StreamEvent] | None = None
         self._results: ItemSteps[tuple[int, Result]] | None = None
+        self._live: SteppedLiveSession | None = None
         self._call: Call | None = None
         self._lost = False
+
+    @property
+    def can_live(self) -> bool:
+        """Whether the session takes input that is still being made."""
+        return isinstance(self._session, SteppedLiveSession)
 
     @property
     def lost(self) -> bool:
@@ -119,8 +142,43 @@ class VirtualPort:
         """Pull one result."""
         return self._next(self._results, stop)
 
+    def begin(self, job: Job, stop: Stop) -> Pending[None]:
+        """Begin a live job."""
+
+        async def work() -> Reply[None]:
+            session = self._alive()
+            if not isinstance(session, SteppedLiveSession):
+                raise BackendError(f"{self.name} takes no live input")
+            reply = begin(session, job, stop, f"{self.name}: preparation")
+            if isinstance(reply, Done):
+                await self._enter("run", job.text)
+                self._live = session
+            return reply
+
+        return self._start("live", work, stop)
+
+    def feed(self, piece: Piece, stop: Stop) -> Pending[tuple[StreamEvent, ...]]:
+        """Give one piece to the live job."""
+
+        async def work() -> Reply[tuple[StreamEvent, ...]]:
+            session = self._begun()
+            await self._enter("chunk", piece if isinstance(piece, str) else None)
+            return Done(deltas(await pass_time(session.feed_steps(piece))), touched=True)
+
+        return self._start("live", work, stop)
+
+    def finish(self, stop: Stop) -> Pending[tuple[StreamEvent, ...]]:
+        """End the input of the live job."""
+
+        async def work() -> Reply[tuple[StreamEvent, ...]]:
+            session, self._live = self._begun(), None
+            await self._enter("chunk")
+            return Done(ending(await pass_time(session.finish_steps())), touched=True)
+
+        return self._start("end of live input", work, stop)
+
     def leave(self) -> Pending[None]:
-        """Close the open stream or batch."""
+        """Close the open stream, batch or live job."""
 
         async def work() -> Reply[None]:
             self._drop()
@@ -187,7 +245,7 @@ class VirtualPort:
     def crash(self) -> None:
         """Die like a worker process: the running call fails, and the session is gone."""
         self._lost = True
-        self._events = self._results = None
+        self._events = self._results = self._live = None
         if self._call is not None:
             self._home.calls.force(self._call, BackendCrashedError(f"{self.name}: the worker died"))
 
@@ -212,6 +270,11 @@ class VirtualPort:
         """Whether this is a session of the model, or the one of that number."""
         return self._home.load.model_id == model and session in {None, self._number}
 
+    def _begun(self) -> SteppedLiveSession:
+        if self._live is None:
+            raise BackendError(f"{self.name}: nothing has begun")
+        return self._live
+
     async def _enter(self, point: Point, text: str | None = None) -> None:
         await self._home.calls.enter(point, self._home.load, self._number, text or "")
 
@@ -219,7 +282,7 @@ class VirtualPort:
         for items in (self._events, self._results):
             if items is not None:
                 items.close()
-        self._events = self._results = None
+        self._events = self._results = self._live = None
 
     def _replace(self) -> None:
         self._discard()

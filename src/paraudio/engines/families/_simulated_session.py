@@ -10,10 +10,11 @@ import numpy as np
 from paraudio.engines._options import check_options, flag_option, whole_option
 from paraudio.engines._steps import ItemSteps, Steps, drive, drive_items
 from paraudio.engines._stop import Stop
-from paraudio.engines._values import Audio, Job, Load, Result, Segment, StreamEvent
+from paraudio.engines._values import Audio, Job, Load, Piece, Result, Segment, StreamEvent
 from paraudio.engines.families._simulated_ledger import Ledger
+from paraudio.engines.families._simulated_live import Listener, listener
 from paraudio.engines.families._simulated_options import REQUEST_OPTIONS
-from paraudio.engines.families._simulated_sound import tone
+from paraudio.engines.families._simulated_sound import no_text, tone, turns_between
 from paraudio.errors import InvalidRequestError
 from paraudio.spec import Json
 
@@ -29,6 +30,15 @@ class _Plan:
     fail: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Live:
+    """A live job: who does it, how long each piece takes, and whether it fails at its end."""
+
+    listener: Listener
+    run_s: float
+    fail: bool
+
+
 class SimulatedSession:
     """Waits as long as it is told to, then gives a result that names its maker."""
 
@@ -40,12 +50,11 @@ class SimulatedSession:
         self._options = options
         self._ledger = ledger
         self._number = number
+        self._live: _Live | None = None
 
     def prepare(self, job: Job) -> object:
         """Check a job and work its result out; the time is spent in ``run``."""
-        number = self._ledger.next("prepares", self._load)
-        if number <= whole_option(self._options, "fail_prepares"):
-            raise RuntimeError(f"simulated failure of preparation {number}")
+        self._may_fail_to_prepare()
         asked = self._asked(job)
         run_s = whole_option(asked, "run_ms") / 1000
         chunks = whole_option(asked, "chunks")
@@ -59,7 +68,7 @@ class SimulatedSession:
         """The steps of ``run``."""
         plan = _plan(prepared)
         yield plan.run_s
-        self._may_fail(plan)
+        self._may_fail(fail=plan.fail)
         return plan.result
 
     def stream_steps(self, prepared: object) -> ItemSteps[StreamEvent]:
@@ -69,7 +78,7 @@ class SimulatedSession:
             yield plan.chunk_s
             if (piece := _piece(plan, index)) is not None:
                 yield piece
-        self._may_fail(plan)
+        self._may_fail(fail=plan.fail)
         yield StreamEvent(result=plan.result)
 
     def batch_steps(self, prepared: Sequence[object]) -> ItemSteps[tuple[int, Result]]:
@@ -79,7 +88,7 @@ class SimulatedSession:
         for index, plan in plans:
             yield plan.run_s - now
             now = plan.run_s
-            self._may_fail(plan)
+            self._may_fail(fail=plan.fail)
             yield index, plan.result
 
     def run(self, prepared: object, stop: Stop) -> Result:
@@ -94,18 +103,59 @@ class SimulatedSession:
         """Run all jobs at once; each ends after its own ``run_ms``."""
         return drive_items(self.batch_steps(prepared), self._heeded(stop))
 
+    def begin(self, job: Job, stop: Stop) -> None:  # noqa: ARG002 - takes no time
+        """Check a live job; each of its pieces, and its end, will take ``run_ms``."""
+        self._may_fail_to_prepare()
+        asked = self._asked(job)
+        self._check_task(job)
+        run_s = whole_option(asked, "run_ms") / 1000
+        self._live = _Live(listener(job, self._maker()), run_s, flag_option(asked, "fail"))
+
+    def feed_steps(self, piece: Piece) -> Steps[Sequence[StreamEvent]]:
+        """The steps of ``feed``."""
+        live = self._begun()
+        yield live.run_s
+        return live.listener.take(piece)
+
+    def finish_steps(self) -> Steps[Sequence[StreamEvent]]:
+        """The steps of ``finish``."""
+        live = self._begun()
+        yield live.run_s
+        self._may_fail(fail=live.fail)
+        return live.listener.end()
+
+    def feed(self, piece: Piece, stop: Stop) -> Sequence[StreamEvent]:
+        """Let ``run_ms`` pass, then say what the piece told."""
+        return drive(self.feed_steps(piece), self._heeded(stop))
+
+    def finish(self, stop: Stop) -> Sequence[StreamEvent]:
+        """Let ``run_ms`` pass, then give what is left and the result."""
+        return drive(self.finish_steps(), self._heeded(stop))
+
     def reset(self) -> None:
-        """There is nothing to forget."""
+        """Forget a live job."""
+        self._live = None
 
     def close(self) -> None:
-        """There is nothing to free."""
+        """Forget a live job; there is nothing else to free."""
+        self._live = None
 
     def _heeded(self, stop: Stop) -> Stop | None:
         return None if self.ignores_stop else stop
 
-    def _may_fail(self, plan: _Plan) -> None:
+    def _begun(self) -> _Live:
+        if self._live is None:
+            raise RuntimeError("no live job has begun")
+        return self._live
+
+    def _may_fail_to_prepare(self) -> None:
+        number = self._ledger.next("prepares", self._load)
+        if number <= whole_option(self._options, "fail_prepares"):
+            raise RuntimeError(f"simulated failure of preparation {number}")
+
+    def _may_fail(self, *, fail: bool) -> None:
         number = self._ledger.next("runs", self._load)
-        if plan.fail or number <= whole_option(self._options, "fail_runs"):
+        if fail or number <= whole_option(self._options, "fail_runs"):
             raise RuntimeError(f"simulated failure of run {number}")
 
     def _asked(self, job: Job) -> dict[str, Json]:
@@ -114,27 +164,32 @@ class SimulatedSession:
             name: self._options[name] if value is None else value for name, value in own.items()
         }
 
-    def _result(self, job: Job) -> Result:
+    def _check_task(self, job: Job) -> None:
         if job.task != self._load.task:
             raise InvalidRequestError(
                 f"this model does {self._load.task}, not {job.task}", param="task"
             )
-        maker: dict[str, Json] = {
+
+    def _maker(self) -> dict[str, Json]:
+        return {
             "model": self._load.model_id,
             "path": self._load.path,
             "generation": self._load.generation,
             "session": self._number,
             "pid": os.getpid(),
         }
+
+    def _result(self, job: Job) -> Result:
+        self._check_task(job)
         if job.task == "tts":
-            return self._speech(job, maker)
+            return self._speech(job, self._maker())
         if job.audio is None:
             raise InvalidRequestError(f"{job.task} needs sound to work on", param="audio")
-        return self._hearing(job, job.audio, maker)
+        return self._hearing(job, job.audio, self._maker())
 
     def _speech(self, job: Job, maker: dict[str, Json]) -> Result:
         if not job.text:
-            raise InvalidRequestError("there is no text to speak", param="text")
+            raise no_text()
         return Result(text=job.text, audio=tone(job), artifacts={**maker, "text": job.text})
 
     def _hearing(self, job: Job, audio: Audio, maker: dict[str, Json]) -> Result:
@@ -144,12 +199,15 @@ class SimulatedSession:
             f"path {self._load.path} generation {self._load.generation} session {self._number} "
             f"heard {frames} samples, asked {asked!r}"
         )
-        is_asr = job.task == "asr"
+        is_asr, is_diar = job.task == "asr", job.task == "diar"
         return Result(
             text=text if is_asr else None,
             language=(job.language or "en") if is_asr else None,
             sample_rate=audio.rate,
-            segments=(Segment(0, frames, text if is_asr else ""),) if frames else (),
+            segments=(Segment(0, frames, text if is_asr else ""),)
+            if frames and not is_diar
+            else (),
+            speaker_turns=turns_between(0, frames, audio.rate) if is_diar else (),
             artifacts={
                 **maker,
                 "text": asked,
@@ -166,11 +224,14 @@ def _plan(prepared: object) -> _Plan:
 
 
 def _piece(plan: _Plan, index: int) -> StreamEvent | None:
-    """One of the equal pieces of a result's sound, else of its text; None where it is empty."""
-    audio, text = plan.result.audio, plan.result.text
+    """One of the equal pieces of a result's sound, turns or text; None where it is empty."""
+    audio, text, turns = plan.result.audio, plan.result.text, plan.result.speaker_turns
     if audio is not None:
         samples = audio.samples[_part(len(audio.samples), index, plan.chunks)]
         return StreamEvent(audio=Audio(samples, audio.rate)) if len(samples) else None
+    if turns:
+        part = turns[_part(len(turns), index, plan.chunks)]
+        return StreamEvent(turns=part) if part else None
     piece = text[_part(len(text), index, plan.chunks)] if text else ""
     return StreamEvent(text=piece) if piece else None
 

@@ -28,14 +28,19 @@ _MODES = frozenset({"offline", "streaming"})
 
 
 class SimulatedFamily:
-    """Tones for text, text for sound, one segment for speech; with delays and failures to order.
+    """Tones for text; text, speech and speakers for sound; with delays and failures to order.
 
     What "the first N" counts belongs to one object of this class and, in it, to one configuration:
     a model's ID, path, load options and session options.
     """
 
     name: str = "simulated"
-    tasks: Mapping[Task, frozenset[str]] = {"tts": _MODES, "asr": _MODES, "vad": _MODES}
+    tasks: Mapping[Task, frozenset[str]] = {
+        "tts": _MODES,
+        "asr": _MODES,
+        "vad": _MODES,
+        "diar": _MODES,
+    }
     load_options: tuple[Option, ...] = LOAD_OPTIONS
     session_options: tuple[Option, ...] = SESSION_OPTIONS
     request_options: tuple[Option, ...] = REQUEST_OPTIONS

@@ -5,6 +5,7 @@ from paraudio.engines.isolation._protocols import (
     AbandonedCall,
     Inspection,
     Isolation,
+    LiveHandle,
     ModelHandle,
     SessionHandle,
 )
@@ -14,6 +15,7 @@ __all__ = [
     "AbandonedCall",
     "Inspection",
     "Isolation",
+    "LiveHandle",
     "ModelHandle",
     "ProcessIsolation",
     "SessionHandle",

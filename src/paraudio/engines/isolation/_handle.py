@@ -8,8 +8,10 @@ from typing import Generic, Protocol, TypeVar
 import trio
 
 from paraudio.engines._stop import Stop
-from paraudio.engines._values import Job, Result, StreamEvent
+from paraudio.engines._values import Job, Piece, Result, StreamEvent
+from paraudio.engines.isolation._live import Live
 from paraudio.engines.isolation._pending import Call, Care, Pending
+from paraudio.engines.isolation._protocols import LiveHandle
 from paraudio.engines.worker import Failed
 from paraudio.errors import BackendHungError
 
@@ -27,6 +29,10 @@ class Port(Protocol):
     @property
     def can_batch(self) -> bool:
         """Whether the session has a native batch."""
+
+    @property
+    def can_live(self) -> bool:
+        """Whether the session takes input that is still being made."""
 
     @property
     def lost(self) -> bool:
@@ -51,8 +57,17 @@ class Port(Protocol):
     def next_result(self, stop: Stop) -> Pending[tuple[int, Result] | None]:
         """Pull one result of the open batch; None is its end."""
 
+    def begin(self, job: Job, stop: Stop) -> Pending[None]:
+        """Begin a live job."""
+
+    def feed(self, piece: Piece, stop: Stop) -> Pending[tuple[StreamEvent, ...]]:
+        """Give one piece to the live job."""
+
+    def finish(self, stop: Stop) -> Pending[tuple[StreamEvent, ...]]:
+        """End the input of the live job."""
+
     def leave(self) -> Pending[None]:
-        """Close the open stream or batch, wherever it is."""
+        """Close the open stream, batch or live job, wherever it is."""
 
     def restore(self) -> Pending[None]:
         """Reset the session, else build a new one in its place."""
@@ -105,6 +120,11 @@ class Handle:
         """Whether ``run_batch`` works."""
         return self._port.can_batch
 
+    @property
+    def can_live(self) -> bool:
+        """Whether ``live`` works."""
+        return self._port.can_live
+
     async def run(self, job: Job) -> Result:
         """Prepare and run one job."""
         stop = Stop()
@@ -126,6 +146,22 @@ class Handle:
         return self._pulling(
             stop, lambda: self._port.open_batch(jobs, stop), lambda: self._port.next_result(stop)
         )
+
+    @asynccontextmanager
+    async def live(self, job: Job) -> AsyncIterator[LiveHandle]:
+        """Begin a job that is fed piece by piece."""
+        stop = Stop()
+        await self._ready()
+        await self._through(lambda: self._port.begin(job, stop), stop)
+        fed = Live(
+            lambda piece: self._through(lambda: self._port.feed(piece, stop), stop),
+            lambda: self._through(lambda: self._port.finish(stop), stop),
+            self._name,
+        )
+        try:
+            yield fed
+        finally:
+            await self._leave_unless(fed.close(), stop)
 
     async def restore(self) -> None:
         """Make the session usable after a stream, a stop or a failure."""
@@ -194,13 +230,13 @@ class Handle:
         try:
             yield items
         finally:
-            if not items.finish() and not self.busy and not self._closed:
-                await self._leave(stop)
+            await self._leave_unless(items.finish(), stop)
 
-    async def _leave(self, stop: Stop) -> None:
+    async def _leave_unless(self, ended: bool, stop: Stop) -> None:
         """Close what is still open. After a call that hangs, ``restore`` or ``close`` does it."""
-        stop.set()
-        await self._outlast(self._enter(self._port.leave()), "did not end a stream")
+        if not ended and not self.busy and not self._closed:
+            stop.set()
+            await self._outlast(self._enter(self._port.leave()), "did not end a stream")
 
     async def _ready(self) -> None:
         """Use no session as another call left it; a death between two jobs fails neither."""

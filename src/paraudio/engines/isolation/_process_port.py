@@ -7,7 +7,7 @@ from typing import Any, Final
 import trio
 
 from paraudio.engines._stop import Stop
-from paraudio.engines._values import Job, Result, StreamEvent
+from paraudio.engines._values import Job, Piece, Result, StreamEvent
 from paraudio.engines.isolation._pending import Call, Pending
 from paraudio.engines.isolation._replica import portable_job
 from paraudio.engines.isolation._workers import Seat, Workers
@@ -38,6 +38,11 @@ class ProcessPort:
     def can_batch(self) -> bool:
         """Whether the session has a native batch."""
         return self._seat.abilities.can_batch
+
+    @property
+    def can_live(self) -> bool:
+        """Whether the session takes input that is still being made."""
+        return self._seat.abilities.can_live
 
     @property
     def lost(self) -> bool:
@@ -71,8 +76,22 @@ class ProcessPort:
         """Pull one result."""
         return self._call("batch", "next_result", stop=stop)
 
+    def begin(self, job: Job, stop: Stop) -> Pending[None]:
+        """Begin a live job."""
+        return self._call("live", "begin", portable_job(job), stop=stop)
+
+    def feed(self, piece: Piece, stop: Stop) -> Pending[tuple[StreamEvent, ...]]:
+        """Give one piece to the live job."""
+        return self._call("live", "feed", piece, stop=stop)
+
+    def finish(self, stop: Stop) -> Pending[tuple[StreamEvent, ...]]:
+        """End the input of the live job."""
+        finishing = self._call("end of live input", "finish", stop=stop)
+        finishing.then(partial(self._note_health, finishing))
+        return finishing
+
     def leave(self) -> Pending[None]:
-        """Close the open stream or batch."""
+        """Close the open stream, batch or live job."""
         return self._call("end of a stream", "leave")
 
     def restore(self) -> Pending[None]:
@@ -132,7 +151,7 @@ class ProcessPort:
             return 0.0
         return min(_FIRST_DELAY_S * 2.0 ** (self._deaths - 1), _LONGEST_DELAY_S)
 
-    def _note_health(self, call: Pending[Result]) -> None:
+    def _note_health(self, call: Pending[Any]) -> None:
         if isinstance(call.reply, Done):
             self._deaths = 0
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from paraudio.engines._protocols import Family
-from paraudio.engines._values import Job, Load, Result, StreamEvent
+from paraudio.engines._values import Job, Load, Piece, Result, StreamEvent
 from paraudio.spec import Json
 
 
@@ -27,6 +27,27 @@ class Inspection:
 
     facts: Mapping[str, Json]
     memory: int
+
+
+class LiveHandle(Protocol):
+    """A job whose input is still being made; one call at a time."""
+
+    async def feed(self, piece: Piece) -> Sequence[StreamEvent]:
+        """Give one piece, and wait until it is worked through: that is what holds a sender back.
+
+        Raises:
+            InvalidRequestError: The piece is not of the kind that the task takes.
+            BackendCrashedError: The worker died.
+            BackendError: The session failed.
+        """
+
+    async def finish(self) -> Sequence[StreamEvent]:
+        """End the input, and wait for what is left; the last event has the whole result.
+
+        Raises:
+            BackendCrashedError: The worker died.
+            BackendError: The session failed.
+        """
 
 
 class SessionHandle(Protocol):
@@ -60,6 +81,17 @@ class SessionHandle(Protocol):
         self, jobs: Sequence[Job]
     ) -> AbstractAsyncContextManager[AsyncIterator[tuple[int, Result]]]:
         """Prepare several jobs and pull their results as each ends; entering prepares."""
+
+    @property
+    def can_live(self) -> bool:
+        """Whether ``live`` works."""
+
+    def live(self, job: Job) -> AbstractAsyncContextManager[LiveHandle]:
+        """Begin a job that is fed piece by piece; leaving ends it, finished or not.
+
+        Raises:
+            InvalidRequestError: The job is wrong; the session is untouched.
+        """
 
     async def restore(self) -> None:
         """Make the session usable after a stream, a stop or a failure: reset it, else replace it.

@@ -14,7 +14,7 @@ import trio
 
 from paraudio.engines._protocols import Family
 from paraudio.engines._stop import Stop
-from paraudio.engines._values import Job, Load, Result, StreamEvent
+from paraudio.engines._values import Job, Load, Piece, Result, StreamEvent
 from paraudio.engines.isolation._handle import Handle
 from paraudio.engines.isolation._inspect import inspect_in_thread
 from paraudio.engines.isolation._pending import Call, Care, Pending, obtain
@@ -124,6 +124,11 @@ class ThreadPort:
         return self.host.can_batch
 
     @property
+    def can_live(self) -> bool:
+        """Whether the session takes input that is still being made."""
+        return self.host.can_live
+
+    @property
     def lost(self) -> bool:
         """Never: this process is here."""
         return False
@@ -153,8 +158,20 @@ class ThreadPort:
         """Pull one result."""
         return self._start("batch", partial(self.host.next_result, stop))
 
+    def begin(self, job: Job, stop: Stop) -> Pending[None]:
+        """Begin a live job."""
+        return self._start("live", partial(self.host.begin, job, stop))
+
+    def feed(self, piece: Piece, stop: Stop) -> Pending[tuple[StreamEvent, ...]]:
+        """Give one piece to the live job."""
+        return self._start("live", partial(self.host.feed, piece, stop))
+
+    def finish(self, stop: Stop) -> Pending[tuple[StreamEvent, ...]]:
+        """End the input of the live job."""
+        return self._start("end of live input", partial(self.host.finish, stop))
+
     def leave(self) -> Pending[None]:
-        """Close the open stream or batch."""
+        """Close the open stream, batch or live job."""
         return self._start("end of a stream", self.host.leave)
 
     def restore(self) -> Pending[None]:

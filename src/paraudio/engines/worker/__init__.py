@@ -4,7 +4,8 @@ A child imports this package and the family, and nothing of the server.
 """
 
 from paraudio.engines.worker._host import ModelHost, SessionHost, load_host
-from paraudio.engines.worker._prepare import built, prepare, prepare_all
+from paraudio.engines.worker._live import deltas, ending
+from paraudio.engines.worker._prepare import begin, built, prepare, prepare_all
 from paraudio.engines.worker._reply import Done, Failed, Reply, attempt, translated
 
 __all__ = [
@@ -14,7 +15,10 @@ __all__ = [
     "Reply",
     "SessionHost",
     "attempt",
+    "begin",
     "built",
+    "deltas",
+    "ending",
     "load_host",
     "prepare",
     "prepare_all",

@@ -10,13 +10,15 @@ from typing import TypeVar
 from paraudio.engines._protocols import (
     BatchSession,
     Family,
+    LiveSession,
     LoadedModel,
     Session,
     StreamingSession,
 )
 from paraudio.engines._stop import Stop
-from paraudio.engines._values import Job, Load, Result, StreamEvent
-from paraudio.engines.worker._prepare import built, prepare, prepare_all
+from paraudio.engines._values import Job, Load, Piece, Result, StreamEvent
+from paraudio.engines.worker._live import deltas, ending
+from paraudio.engines.worker._prepare import begin, built, prepare, prepare_all
 from paraudio.engines.worker._reply import Done, Failed, Reply, attempt
 from paraudio.errors import BackendError, LoadError
 from paraudio.spec import MAX_SLOTS
@@ -30,6 +32,7 @@ class SessionHost:
     Attributes:
         can_stream: Whether the session streams.
         can_batch: Whether it has a native batch.
+        can_live: Whether it takes input that is still being made.
     """
 
     def __init__(self, model: LoadedModel, name: str) -> None:
@@ -43,8 +46,10 @@ class SessionHost:
         self._name = name
         self._session: Session | None = built(model.session(), name)
         self._open: Iterator[object] | None = None
+        self._live: LiveSession | None = None
         self.can_stream = isinstance(self._session, StreamingSession)
         self.can_batch = isinstance(self._session, BatchSession)
+        self.can_live = isinstance(self._session, LiveSession)
 
     def run(self, job: Job, stop: Stop) -> Reply[Result]:
         """Prepare and run one job."""
@@ -84,8 +89,28 @@ class SessionHost:
         """Compute one result of the open batch; None is its end."""
         return self._next(stop, _indexed, "batch")
 
+    def begin(self, job: Job, stop: Stop) -> Reply[None]:
+        """Begin a live job."""
+        session = self._alive()
+        if not isinstance(session, LiveSession):
+            return Failed(BackendError(f"{self._name} takes no live input"), touched=False)
+        reply = begin(session, job, stop, self._what("preparation"))
+        if isinstance(reply, Done):
+            self._live = session
+        return reply
+
+    def feed(self, piece: Piece, stop: Stop) -> Reply[tuple[StreamEvent, ...]]:
+        """Give one piece to the live job."""
+        return self._fed(lambda session: deltas(session.feed(piece, stop)), stop, "live")
+
+    def finish(self, stop: Stop) -> Reply[tuple[StreamEvent, ...]]:
+        """End the input of the live job, and with it the job."""
+        reply = self._fed(lambda session: ending(session.finish(stop)), stop, "end of live input")
+        self._live = None
+        return reply
+
     def leave(self) -> Reply[None]:
-        """Close the open stream or batch, if there is one."""
+        """Close the open stream, batch or live job, if there is one."""
         reply = attempt(self._drop, self._what("end of a stream"))
         return Done(None, touched=True) if isinstance(reply, Done) else reply
 
@@ -132,7 +157,23 @@ class SessionHost:
         reply = attempt(pull, self._what(what))
         return Done(reply.value, touched=True) if isinstance(reply, Done) else reply
 
+    def _fed(
+        self,
+        work: Callable[[LiveSession], tuple[StreamEvent, ...]],
+        stop: Stop,
+        what: str,
+    ) -> Reply[tuple[StreamEvent, ...]]:
+        def call() -> tuple[StreamEvent, ...]:
+            stop.check()
+            if self._live is None:
+                raise RuntimeError("nothing has begun")
+            return work(self._live)
+
+        reply = attempt(call, self._what(what))
+        return Done(reply.value, touched=True) if isinstance(reply, Done) else reply
+
     def _drop(self) -> None:
+        self._live = None
         opened, self._open = self._open, None
         close = getattr(opened, "close", None)
         if close is not None:

@@ -15,6 +15,9 @@ Verb: TypeAlias = Literal[
     "open_batch",
     "next_event",
     "next_result",
+    "begin",
+    "feed",
+    "finish",
     "leave",
     "restore",
     "close",
@@ -110,6 +113,7 @@ class Abilities:
 
     can_stream: bool
     can_batch: bool
+    can_live: bool
 
 
 class WorkerTraceback(Exception):  # noqa: N818 - it is the trace of an error, carried as a cause

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import TypeVar
 
-from paraudio.engines._protocols import Session
+from paraudio.engines._protocols import LiveSession, Session
+from paraudio.engines._stop import Stop
 from paraudio.engines._values import Job
 from paraudio.engines.worker._reply import Done, Failed, Reply, translated
 from paraudio.errors import InvalidRequestError, LoadError
@@ -30,6 +31,17 @@ def prepare_all(session: Session, jobs: Sequence[Job], what: str) -> Reply[list[
             return reply
         prepared.append(reply.value)
     return Done(prepared)
+
+
+def begin(session: LiveSession, job: Job, stop: Stop, what: str) -> Reply[None]:
+    """Begin a live job; a job that is wrong leaves the session untouched."""
+    try:
+        session.begin(job, stop)
+    except InvalidRequestError as error:
+        return Failed(error, touched=False)
+    except BaseException as error:
+        return Failed(translated(error, what))
+    return Done(None, touched=True)
 
 
 def built(session: SessionT | None, what: str) -> SessionT:

@@ -157,6 +157,9 @@ class Worker:
             "open_batch": self._session.open_batch,
             "next_event": self._session.next_event,
             "next_result": self._session.next_result,
+            "begin": self._session.begin,
+            "feed": self._session.feed,
+            "finish": self._session.finish,
             "leave": self._session.leave,
             "restore": self._session.restore,
             "close": self._close,
@@ -179,7 +182,8 @@ class Worker:
         if isinstance(reply, Failed):
             return reply
         self._session = reply.value
-        return Done(Abilities(reply.value.can_stream, reply.value.can_batch))
+        session = self._session
+        return Done(Abilities(session.can_stream, session.can_batch, session.can_live))
 
     def _close(self) -> Reply[None]:
         session, self._session = self._session, None
