@@ -47,6 +47,34 @@ class InvalidRequestError(ParaudioError):
     code = "invalid_request_error"
 
 
+class BadHttpError(InvalidRequestError):
+    """What came is no HTTP, or HTTP that two readers could take for two things."""
+
+    code = "malformed_request"
+
+
+class TransferEncodingError(BadHttpError):
+    """The body has a transfer encoding that nobody here can undo."""
+
+    code = "unsupported_transfer_encoding"
+
+
+class HeadTooSlowError(ParaudioError):
+    """The head of a request was begun and did not come in time."""
+
+    status = 408
+    type = "invalid_request_error"
+    code = "request_timeout"
+
+
+class HeadTooLargeError(ParaudioError):
+    """The head of a request is larger than the transport takes, or has too many fields."""
+
+    status = 431
+    type = "invalid_request_error"
+    code = "headers_too_large"
+
+
 class UnauthorizedError(ParaudioError):
     """A key is needed and none, or a wrong one, was given."""
 
@@ -118,12 +146,36 @@ class MethodNotAllowedError(ParaudioError):
     code = "method_not_allowed"
 
 
+class UpgradeRequiredError(ParaudioError):
+    """The route is a websocket, and a plain request came."""
+
+    status = 426
+    type = "invalid_request_error"
+    code = "upgrade_required"
+
+
 class PayloadTooLargeError(ParaudioError):
     """The body is larger than ``max_request_body_bytes``."""
 
     status = 413
     type = "invalid_request_error"
     code = "payload_too_large"
+
+
+class BodyTimeoutError(ParaudioError):
+    """Nothing of a body came for too long."""
+
+    status = 408
+    type = "invalid_request_error"
+    code = "idle_timeout"
+
+
+class BodyTooLongError(ParaudioError):
+    """A body took longer in all than the bound allows."""
+
+    status = 408
+    type = "invalid_request_error"
+    code = "total_timeout"
 
 
 class UnsupportedMediaTypeError(ParaudioError):
@@ -191,6 +243,13 @@ class LoadError(BackendError):
     """
 
     code = "load_failed"
+
+
+class LoadTimeoutError(LoadError):
+    """Weights and sessions were not built within ``load_timeout_ms``; the load was told to stop."""
+
+    status = 504
+    code = "load_timeout"
 
 
 class BackendCrashedError(BackendError):

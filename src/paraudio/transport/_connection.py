@@ -59,6 +59,7 @@ class Connection:
         self._reader = trio.CancelScope()
         self._reading = False
         self._left = False
+        self._farewell = b""
         self._calls: set[AppCall] = set()
         self._idle = trio.Event()
         self._nursery: trio.Nursery
@@ -147,6 +148,16 @@ class Connection:
         self._left = True
         self._raw.abort()
         self.finish()
+
+    def time_out(self) -> None:
+        """The head of a request did not come in time: say so where that can be heard, and end."""
+        # A server that leaves has no time to linger for one who may not read it.
+        if isinstance(self._protocol, H11) and not self._shared.draining:
+            self._farewell = self._protocol.farewell()
+        if self._farewell:
+            self.finish()
+        else:
+            self.leave()
 
     def stop(self) -> None:
         """Cancel everything, and reset the socket so that nothing can hold that up."""
@@ -248,6 +259,7 @@ class Connection:
             await self._protocol.handle(Closed())
         for call in list(self._calls):
             call.leave()
+        await self._write(self._farewell)
         if not self._left:
             await self._close(self._limits.linger_s if owed else 0.0)
 

@@ -27,11 +27,21 @@ from hypercorn.protocol.http_stream import HTTPStream
 from hypercorn.protocol.ws_stream import WSStream
 from hypercorn.typing import AppWrapper, ConnectionState, H11SendableEvent, TaskGroup, WorkerContext
 
+from paraudio.errors import ParaudioError
 from paraudio.transport._asgi import Cut
 from paraudio.transport._call import AppCall
 from paraudio.transport._inbox import BodyInbox, MessageInbox
 from paraudio.transport._limits import MAX_FIELDS, TURN
 from paraudio.transport._link import Link
+from paraudio.transport._refusals import (
+    failed,
+    fault_of,
+    large_head,
+    no_target,
+    parser_fault,
+    rendered,
+    slow_head,
+)
 from paraudio.transport._websocket import Websocket
 
 _CLOSE: Final = (b"connection", b"close")
@@ -57,6 +67,7 @@ class H11(H11Protocol):
         )
         self._link = link
         self._held: Response | None = None
+        self._method = b""
         self._call: AppCall | None = None
         self._chunk_bytes: int | None = None
 
@@ -87,7 +98,7 @@ class H11(H11Protocol):
         elif kind is StreamClosed and self._held is not None:
             # The application ended between the head and the body, and nothing has left yet.
             self._held = None
-            await self._send_error_response(500)
+            await self._send_error(failed())
             await self._maybe_recycle()
         else:
             await super().stream_send(event)
@@ -130,13 +141,14 @@ class H11(H11Protocol):
     async def _handle_events(self) -> None:
         pieces = 0
         while True:
-            if self._has_large_head():
-                await self._refuse(431)
+            fault = self._fault_of_head()
+            if fault is not None:
+                await self._refuse(fault)
                 return
             try:
                 event = self.connection.next_event()
             except h11.RemoteProtocolError as error:
-                await self._refuse(error.error_status_hint)
+                await self._refuse(parser_fault(error))
                 return
             kind = type(event)
             if kind is h11.Request:
@@ -168,25 +180,27 @@ class H11(H11Protocol):
             self._chunk_bytes += len(data.data)
             self._call.largest_chunk = max(self._call.largest_chunk, self._chunk_bytes)
 
-    def _has_large_head(self) -> bool:
-        """Whether a head is larger than a request may have: seen before it costs its parsing."""
+    def _fault_of_head(self) -> ParaudioError | None:
+        """What is wrong with the head that is coming: seen before it costs its parsing."""
         connection = self.connection
         if isinstance(connection, H11WSConnection) or connection.their_state is not h11.IDLE:
-            return False
+            return None
         data = connection.trailing_data[0]
         found = _END_OF_HEAD.search(data)
         size = len(data) if found is None else found.end()
         # The request line and the empty line are no fields.
         too_many = data.count(b"\n", 0, size) > MAX_FIELDS + 2
-        return too_many or size > self.config.h11_max_incomplete_size
+        if too_many or size > self.config.h11_max_incomplete_size:
+            return large_head()
+        return None if found is None else fault_of(data[:size])
 
     async def _begin(self, request: h11.Request) -> None:
         if request.method == b"PRI" and request.http_version == b"2.0":
             raise H2ProtocolAssumedError(_PREFACE + self.connection.trailing_data[0])
         await self.send(Updated(idle=False))
-        refusal = _refusal(request)
-        if refusal:
-            await self._refuse(refusal)
+        self._method = request.method
+        if not _is_served(request):
+            await self._refuse(no_target(request.method))
             return
         await self._create_stream(request)
         if self.stream is not None and self.stream.closed:
@@ -232,21 +246,33 @@ class H11(H11Protocol):
             go_on = h11.InformationalResponse(status_code=100, headers=[])
             await self.send(RawData(data=self._serialized(go_on)))
 
-    async def _refuse(self, status: int) -> None:
+    def farewell(self) -> bytes:
+        """The answer to a head that did not come in time; nothing where one was given already."""
+        return self._answer_to(slow_head()) if self.begun else b""
+
+    async def _refuse(self, error: ParaudioError) -> None:
         """Answer what is no request, if nothing was answered yet, and end the connection."""
         self._held = None
-        if self.connection.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
-            await self._send_error_response(status)
+        await self._send_error(error)
         await self.send(Closed())
 
-    async def _send_error_response(self, status_code: int) -> None:
-        await self._send_event(
-            h11.Response(
-                status_code=status_code,
-                headers=[(b"content-length", b"0"), _CLOSE, *self.config.response_headers("h11")],
-            )
-        )
-        await self._send_event(h11.EndOfMessage())
+    async def _send_error(self, error: ParaudioError) -> None:
+        if data := self._answer_to(error):
+            await self.send(RawData(data=data))
+
+    def _answer_to(self, error: ParaudioError) -> bytes:
+        """A whole error answer that ends the connection; nothing where an answer has begun."""
+        if self.connection.our_state not in {h11.IDLE, h11.SEND_RESPONSE}:
+            return b""
+        headers, body = rendered(error)
+        asked = self.connection.our_state is h11.SEND_RESPONSE
+        if asked and self._method == b"HEAD":
+            body = b""
+        head = [*headers, _CLOSE, *self.config.response_headers("h11")]
+        response = h11.Response(status_code=error.status, headers=head)
+        events: tuple[H11SendableEvent, ...]
+        events = (response, h11.Data(data=body), h11.EndOfMessage())
+        return b"".join([self._serialized(event) for event in events])
 
     async def _maybe_recycle(self) -> None:
         connection = self.connection
@@ -279,13 +305,11 @@ def _wants_websocket(request: h11.Request) -> bool:
     return any(token.strip() == b"upgrade" for token in connection.split(b","))
 
 
-def _refusal(request: h11.Request) -> int:
-    """The status that refuses a request which names nothing that can be served; else 0."""
-    if request.method == b"CONNECT":
-        return 405
-    if not request.http_version.startswith(b"1."):
-        return 400
+def _is_served(request: h11.Request) -> bool:
+    """Whether a request names something that can be served."""
+    if request.method == b"CONNECT" or not request.http_version.startswith(b"1."):
+        return False
     target = request.target
     if target.startswith((b"/", b"http://", b"https://")):
-        return 0
-    return 0 if target == b"*" and request.method == b"OPTIONS" else 400
+        return True
+    return target == b"*" and request.method == b"OPTIONS"

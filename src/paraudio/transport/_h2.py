@@ -29,11 +29,13 @@ from hypercorn.utils import filter_pseudo_headers
 from hyperframe.frame import GoAwayFrame
 from priority.priority import MissingStreamError
 
+from paraudio.errors import ParaudioError
 from paraudio.transport._frames import FrameMeter, FrameTooLargeError
 from paraudio.transport._h2_streams import Outbox, Upload
 from paraudio.transport._inbox import BodyInbox
 from paraudio.transport._limits import H2_STREAM_WINDOW, H2_STREAMS, MAX_FIELDS
 from paraudio.transport._link import Link
+from paraudio.transport._refusals import large_head, no_target, rendered
 
 _DEFAULT_WINDOW: Final = 65_535
 
@@ -194,18 +196,28 @@ class H2(H2Protocol):
             return
         pseudo = {name: value for name, value in event.headers if name.startswith(b":")}
         method, path = pseudo[b":method"], pseudo.get(b":path", b"")
-        refusal = 431 if len(event.headers) > MAX_FIELDS else _refusal(method, path)
-        if refusal:
-            self._refuse(event, refusal)
+        if len(event.headers) > MAX_FIELDS:
+            self._refuse(event, method, large_head())
+            return
+        if not _is_served(method, path):
+            self._refuse(event, method, no_target(method))
             return
         await self._start(event, method.decode("ascii").upper(), path)
 
-    def _refuse(self, event: h2.events.RequestReceived, status: int) -> None:
-        headers = [(b":status", b"%d" % status), (b"content-length", b"0")]
+    def _refuse(
+        self, event: h2.events.RequestReceived, method: bytes, error: ParaudioError
+    ) -> None:
+        stream_id = event.stream_id
+        fields, body = rendered(error)
+        headers = [(b":status", b"%d" % error.status), *fields]
         try:
+            # Nobody waits for the window of a client that asks for nothing.
+            silent = method == b"HEAD" or self._window(stream_id) < len(body)
             self.connection.send_headers(
-                event.stream_id, headers + self.config.response_headers("h2"), end_stream=True
+                stream_id, headers + self.config.response_headers("h2"), end_stream=silent
             )
+            if not silent:
+                self.connection.send_data(stream_id, body, end_stream=True)
         except ProtocolError:
             return  # the client has reset it already
         if event.stream_ended is None:
@@ -282,9 +294,7 @@ class H2(H2Protocol):
             self._untree(stream_id)
             return
         try:
-            window = self.connection.local_flow_control_window(stream_id)
-            size = max(0, min(window, self.connection.max_outbound_frame_size))
-            data = await buffer.pop(size)
+            data = await buffer.pop(max(0, self._window(stream_id)))
             if not data and not buffer.complete:
                 self.priority.block(stream_id)
                 return
@@ -303,6 +313,11 @@ class H2(H2Protocol):
         if buffer.complete:
             await self._finish(stream_id)
         await self._flush()
+
+    def _window(self, stream_id: int) -> int:
+        """How many bytes of an answer one frame can carry now."""
+        window = self.connection.local_flow_control_window(stream_id)
+        return min(window, self.connection.max_outbound_frame_size)
 
     async def _finish(self, stream_id: int) -> None:
         """The answer is complete: a client that still sends its request is asked to stop."""
@@ -353,12 +368,8 @@ class H2(H2Protocol):
         await self.send(RawData(data=frame.serialize()))
 
 
-def _refusal(method: bytes, path: bytes) -> int:
-    """The status that refuses a request which names nothing that can be served; else 0."""
-    if method == b"CONNECT":
-        return 405
-    if not path.isascii() or not method.isascii():
-        return 400
-    if path.startswith(b"/"):
-        return 0
-    return 0 if path == b"*" and method == b"OPTIONS" else 400
+def _is_served(method: bytes, path: bytes) -> bool:
+    """Whether a request names something that can be served."""
+    if method == b"CONNECT" or not path.isascii() or not method.isascii():
+        return False
+    return path.startswith(b"/") or (path == b"*" and method == b"OPTIONS")

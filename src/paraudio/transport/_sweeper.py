@@ -61,7 +61,7 @@ class Sweeper:
     def _end_late_heads(self, now: float) -> None:
         limit = self._while_draining(self._limits.slow_client_timeout_s)
         while (oldest := self._population.oldest(Phase.HEAD)) and now - oldest.since > limit:
-            oldest.leave()
+            oldest.time_out()
 
     def _end_idle(self, now: float) -> None:
         limit = self._while_draining(self._limits.keep_alive_s)
