@@ -13,9 +13,12 @@ from paraudio.spec import Json, Task
 
 MIN_SPEED: Final = 0.25
 MAX_SPEED: Final = 4.0
+MAX_TEMPERATURE: Final = 2.0
 
-_TAG: Final = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*\Z")
-_AUTOMATIC: Final = "auto"
+LANGUAGE_TAG: Final = "[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*"
+AUTOMATIC: Final = "auto"
+
+_TAG: Final = re.compile(LANGUAGE_TAG + r"\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +74,7 @@ def language_field(fields: Fields) -> str | None:
     """
     value = fields.text("language")
     given = "" if value is None else value.strip()
-    if not given or given.lower() == _AUTOMATIC:
+    if not given or given.lower() == AUTOMATIC:
         return None
     if not _TAG.match(given):
         raise refusal(fields.param("language"), "a language tag such as en or en-US", value)
@@ -81,7 +84,7 @@ def language_field(fields: Fields) -> str | None:
 def hint_fields(fields: Fields) -> dict[str, Json]:
     """The fields of OpenAI clients that only some families have a use for."""
     hints: dict[str, Json] = {
-        "temperature": fields.number("temperature", minimum=0, maximum=2),
+        "temperature": fields.number("temperature", minimum=0, maximum=MAX_TEMPERATURE),
         "instructions": fields.text("instructions"),
     }
     return {name: value for name, value in hints.items() if value not in (None, "")}

@@ -16,6 +16,9 @@ from paraudio.spec import Json
 MAX_SEED: Final = 2**64 - 1
 """The largest seed; the smallest is 0."""
 
+MAX_WHOLE: Final = 2**31 - 1
+"""The largest whole number where a field has no bound of its own."""
+
 MAX_VALUES: Final = 100_000
 """The most values of a JSON text: reading more would hold up every other request."""
 
@@ -108,7 +111,7 @@ class Fields:
             raise refusal(self.param(name), wants, value)
         return value
 
-    def whole(self, name: str, *, minimum: int = 0, maximum: int = 2**31 - 1) -> int | None:
+    def whole(self, name: str, *, minimum: int = 0, maximum: int = MAX_WHOLE) -> int | None:
         """A whole number within bounds; None where there is none."""
         value = self.get(name)
         if value is None:

@@ -1,0 +1,147 @@
+"""The routes that speak and that listen."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from paraudio.audio import FORMATS, content_type
+from paraudio.config import Settings
+from paraudio.http._transcripts import CONTENT_TYPES
+from paraudio.http.openapi import _asks as asks
+from paraudio.http.openapi._operation import (
+    BODY_ERRORS,
+    EVENTS,
+    JSON,
+    WORK_ERRORS,
+    Answer,
+    Media,
+    Operation,
+    events,
+    json,
+    query,
+)
+from paraudio.http.openapi._schema import Schema, either, exactly, listed, ref, text, thing, whole
+
+TIMED: Final = ("X-Paraudio-Wall-Ms", "X-Paraudio-Audio-Duration-Ms", "X-Paraudio-RTF")
+_BYTES: Final = {"type": "string", "format": "binary"}
+
+
+def kind(name: str, **fields: Schema) -> Schema:
+    """An event of a type."""
+    return thing({"type": exactly(name), **fields})
+
+
+def error_event() -> Schema:
+    """The last event of a stream that failed."""
+    return {
+        "allOf": [ref("Error"), {"type": "object", "properties": {"type": exactly("error")}}],
+        "required": ["type"],
+    }
+
+
+def _spoken() -> Mapping[int, Answer]:
+    deltas = {
+        "speech.audio.delta": kind(
+            "speech.audio.delta", audio=text("pcm as base64."), sample_rate=whole(1)
+        ),
+        "speech.audio.done": kind("speech.audio.done", timing=ref("Timing")),
+        "error": error_event(),
+    }
+    sounds = {bare(content_type(name)): Media(schema=_BYTES) for name in FORMATS}
+    content = {
+        **sounds,
+        JSON: Media(schema=ref("SpeechInJson")),
+        EVENTS: events(deltas),
+    }
+    doc = "The sound, in the format that was asked for."
+    return {200: Answer(doc=doc, content=content, headers=(*TIMED, "X-Paraudio-Sample-Rate"))}
+
+
+def bare(content_type: str) -> str:
+    """A content type without its parameters."""
+    return content_type.partition(";")[0]
+
+
+def _heard() -> Mapping[int, Answer]:
+    deltas = {
+        "transcript.text.delta": kind("transcript.text.delta", delta=text()),
+        "transcript.text.done": kind("transcript.text.done", text=text(), timing=ref("Timing")),
+        "error": error_event(),
+    }
+    raw = {bare(name): Media(schema={"type": "string"}) for name in CONTENT_TYPES.values()}
+    content = {
+        JSON: Media(schema=either(ref("Transcript"), ref("VerboseTranscript"))),
+        **raw,
+        EVENTS: events(deltas),
+    }
+    doc = "The transcript, in the format that was asked for."
+    return {200: Answer(doc=doc, content=content, headers=TIMED)}
+
+
+def _batch() -> Mapping[int, Answer]:
+    results = {
+        "batch.transcription.result": kind(
+            "batch.transcription.result",
+            index=whole(0),
+            filename=text(),
+            text=text(),
+            timing=ref("Timing"),
+        ),
+        "batch.transcription.done": kind(
+            "batch.transcription.done", result_count=whole(0), timing=ref("Timing")
+        ),
+        "error": error_event(),
+    }
+    return {200: Answer(doc="Each result as it comes.", content={EVENTS: events(results)})}
+
+
+def operations(settings: Settings) -> dict[str, Operation]:
+    """By method and path."""
+    aligned = thing(
+        {
+            "text": {"type": ["string", "null"]},
+            "words": listed(ref("Word")),
+            "timing": ref("Timing"),
+        }
+    )
+    return {
+        "POST /v1/audio/speech": Operation(
+            notes="Sound in one of several formats, whole or streamed. A voice is looked for among "
+            "the model's presets, the recordings in `voice_dir` and the voices of the family. "
+            "Fields that it does not know are ignored.",
+            body={JSON: asks.speech(settings.default_response_format)},
+            answers=_spoken(),
+            errors=WORK_ERRORS,
+        ),
+        "POST /v1/audio/transcriptions": Operation(
+            notes="A recording of any format that the server decodes, as a form or, within "
+            "`allowed_paths`, by its path. Fields that it does not know are ignored.",
+            body=asks.transcription(),
+            answers=_heard(),
+            errors=WORK_ERRORS,
+        ),
+        "POST /v1/audio/transcriptions/details": Operation(
+            notes="With segments, words and speakers.",
+            body=asks.details(),
+            answers=json(ref("Details"), "What was heard.", headers=TIMED),
+            errors=WORK_ERRORS,
+        ),
+        "POST /v1/audio/translations": Operation(
+            body=asks.translation(), answers={}, errors=(*BODY_ERRORS, 404)
+        ),
+        "POST /v1/audio/alignments": Operation(
+            body=asks.alignment(),
+            answers=json(aligned, "The words with their places.", headers=TIMED),
+            errors=WORK_ERRORS,
+        ),
+        "POST /v1/batches/transcriptions": Operation(
+            notes="400 where the model has no batches of its own.",
+            body=asks.transcription_batch(),
+            answers=_batch(),
+            errors=WORK_ERRORS,
+        ),
+        "GET /v1/audio/voices": Operation(
+            parameters=(query("model", text("The ID of a model; of all, where it is missing.")),),
+            answers=json(thing({"voices": listed(text())}), "The names, sorted."),
+            errors=(404,),
+        ),
+    }
