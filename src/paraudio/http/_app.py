@@ -38,6 +38,7 @@ from paraudio.http._meters import Meters
 from paraudio.http._respond import empty_answer, error_answer
 from paraudio.http._sending import Sender
 from paraudio.http._sse import sse_error
+from paraudio.http.openapi import documented
 from paraudio.journal import Journal, Recorder, no_record
 from paraudio.lifecycle import Runtime
 from paraudio.store import Shelf
@@ -50,18 +51,20 @@ from paraudio.transport import (
 
 log = logging.getLogger(__name__)
 
-ROUTES: Final[tuple[Route, ...]] = (
-    *_health.ROUTES,
-    *_models.ROUTES,
-    *_speech.ROUTES,
-    *_transcriptions.ROUTES,
-    *_batch.ROUTES,
-    *_voice_list.ROUTES,
-    *_tasks.ROUTES,
-    *_requests.ROUTES,
-    *_events.ROUTES,
-    *_metrics.ROUTES,
-    *_shelf.ROUTES,
+ROUTES: Final[tuple[Route, ...]] = documented(
+    (
+        *_health.ROUTES,
+        *_models.ROUTES,
+        *_speech.ROUTES,
+        *_transcriptions.ROUTES,
+        *_batch.ROUTES,
+        *_voice_list.ROUTES,
+        *_tasks.ROUTES,
+        *_requests.ROUTES,
+        *_events.ROUTES,
+        *_metrics.ROUTES,
+        *_shelf.ROUTES,
+    )
 )
 
 
