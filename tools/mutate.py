@@ -12,12 +12,9 @@ one, and the contract's pages are made from it.
 """
 
 import argparse
+import importlib.util
 import json
-import os
-import resource
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -30,17 +27,15 @@ from queue import SimpleQueue
 from typing import Final, TypeAlias
 
 from tools.mutations import KINDS, PACKAGE, Mutant, mutants
+from tools.trial import passes
 
 ROOT: Final = Path(__file__).parents[1]
-COPIED: Final = ("src", "tests", "docs", "pyproject.toml")
+COPIED: Final = ("src", "tests", "tools", "docs", "pyproject.toml")
+OF_ITSELF: Final = "--ignore=tests/contract/test_mutate.py"
 FLOOR: Final = 0.9
 PATIENCE: Final = 4
 """How many times longer than usual a run of tests may compute; a mutant that loops is killed."""
-WAITING: Final = 3
-"""How many times longer again it may take by the clock, since other work may slow it down."""
 LONGEST_S: Final = 1800
-MEMORY: Final = 8 * 2**30
-"""Bytes of address space that tests may take; a mutant that loops may want all there is."""
 
 FAST: Final = {
     "admission": [
@@ -51,10 +46,11 @@ FAST: Final = {
     "lifecycle": ["tests/lifecycle", "--ignore=tests/lifecycle/test_machine.py"],
 }
 SLOW: Final = {
-    "admission": ["tests/admission", "tests/lifecycle", "tests/contract"],
+    "admission": ["tests/admission", "tests/lifecycle", "tests/contract", OF_ITSELF],
     "lifecycle": [
         "tests/lifecycle/test_machine.py",
         "tests/contract",
+        OF_ITSELF,
         "tests/server",
         "tests/http",
     ],
@@ -84,7 +80,7 @@ class Workshop:
         try:
             for suite in suites:
                 began = time.perf_counter()
-                if not _passes(place, suite, LONGEST_S):
+                if not passes(place, suite, LONGEST_S):
                     return False
                 took = time.perf_counter() - began
                 self._patience[tuple(suite)] = PATIENCE * took + 10
@@ -97,42 +93,22 @@ class Workshop:
         place = self._free.get()
         file = place / mutant.file
         original = file.read_text(encoding="utf-8")
-        file.write_text(mutant.source, encoding="utf-8")
+        _write(file, mutant.source)
         try:
             for name, suite in zip(("fast", "slow"), suites, strict=False):
-                passed = _passes(place, suite, self._patience[tuple(suite)])
+                passed = passes(place, suite, self._patience[tuple(suite)])
                 if not passed:
                     return "time" if passed is None else name
             return "nobody"
         finally:
-            file.write_text(original, encoding="utf-8")
+            _write(file, original)
             self._free.put(place)
 
 
-def _passes(place: Path, suite: Sequence[str], patience_s: float) -> bool | None:
-    """Whether the tests pass; None if they did not end."""
-    environment = os.environ | {
-        "PYTHONPATH": str(place / "src"),
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *suite]
-    run = subprocess.Popen(
-        command,
-        cwd=place,
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    if sys.platform == "linux":
-        resource.prlimit(run.pid, resource.RLIMIT_AS, (MEMORY, MEMORY))
-        resource.prlimit(run.pid, resource.RLIMIT_CPU, (int(patience_s), int(patience_s)))
-    try:
-        code = run.wait(WAITING * patience_s)
-    except subprocess.TimeoutExpired:
-        os.killpg(run.pid, signal.SIGKILL)
-        code = run.wait()
-    return None if code == -signal.SIGKILL else code == 0
+def _write(file: Path, source: str) -> None:
+    """Change a file; what was compiled of it goes, since two changes may be of one second."""
+    file.write_text(source, encoding="utf-8")
+    Path(importlib.util.cache_from_source(str(file))).unlink(missing_ok=True)
 
 
 def excused(root: Path) -> dict[str, str]:

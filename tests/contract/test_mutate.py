@@ -37,6 +37,7 @@ def project(tmp_path: Path) -> Path:
     (tmp_path / "tests" / "admission").mkdir(parents=True)
     (tmp_path / "tests" / "admission" / "test_room.py").write_text(TEST, encoding="utf-8")
     (tmp_path / "docs").mkdir()
+    (tmp_path / "tools").mkdir()
     (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]\n", encoding="utf-8")
     return tmp_path
 

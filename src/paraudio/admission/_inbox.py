@@ -63,7 +63,8 @@ class Inbox:
         else:
             self.requests -= 1
         if ticket is not self.head:
-            if self._tombstones > max(_SPARE_TOMBSTONES, len(self)):
+            # One more or less is none: the head counts among the living, and is not in the channel.
+            if self._behind - len(self) > max(_SPARE_TOMBSTONES, len(self)):
                 self._sweep()
         elif self._behind:
             self.head = next((each for each in self._drain() if each.waiting), None)
@@ -79,11 +80,6 @@ class Inbox:
     def waiting(self) -> list[Ticket]:
         """Every waiting ticket, in order."""
         return self._sweep()
-
-    @property
-    def _tombstones(self) -> int:
-        """Tickets in the channel that have left."""
-        return self._behind - (len(self) - (self.head is not None))
 
     def _sweep(self) -> list[Ticket]:
         """Drop the tombstones; the living go back in their order and are returned with the head."""

@@ -1,0 +1,60 @@
+"""A run of tests in a process of its own, forked from one that has imported the libraries already.
+
+Most of a short run of tests is the imports, and they are the same each time. So one process makes
+them once, and each run begins as a copy of it. The project's own code is imported by the run.
+"""
+
+import os
+import resource
+import signal
+import sys
+from collections.abc import Sequence
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Final, NoReturn
+
+LIBRARIES: Final = ["pytest", "hypothesis.stateful", "trio.testing", "numpy"]
+MEMORY: Final = 8 * 2**30
+"""Bytes of address space that tests may take; a mutant that loops may want all there is."""
+WAITING: Final = 3
+"""How many times longer than it may compute a run may take, since other work may slow it down."""
+
+_CONTEXT = get_context("forkserver")
+_CONTEXT.set_forkserver_preload(LIBRARIES)
+
+
+def passes(place: Path, suite: Sequence[str], patience_s: float) -> bool | None:
+    """Whether tests of a copy of the project pass; None if they did not end.
+
+    Args:
+        place: The copy.
+        suite: What pytest is told to run.
+        patience_s: Seconds that they may compute.
+    """
+    run = _CONTEXT.Process(target=_run, args=(str(place), list(suite), int(patience_s)))
+    run.start()
+    run.join(WAITING * patience_s)
+    if run.exitcode is None:
+        os.killpg(run.pid or 0, signal.SIGKILL)
+        run.join()
+    return None if run.exitcode == -signal.SIGKILL else run.exitcode == 0
+
+
+def _run(place: str, suite: list[str], patience_s: int) -> NoReturn:
+    """What the process does."""
+    os.setsid()
+    os.chdir(place)
+    sys.dont_write_bytecode = False
+    sys.path[:0] = [place, f"{place}/src"]
+    if sys.platform == "linux":
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        resource.setrlimit(resource.RLIMIT_CPU, (patience_s, patience_s))
+    silence = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(silence, stream)
+    import pytest  # noqa: PLC0415 - here, where it costs nothing
+
+    # Whatever else is installed beside the project has no say in its tests, and costs time.
+    others = ["-p", "no:cacheprovider", "-p", "no:schemathesis"]
+    early = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
+    os._exit(pytest.main(["-x", "-q", *others, *early, *suite]))
