@@ -46,6 +46,7 @@ class ModelSpec:
         lazy: Load at the first request rather than at startup.
         busy_timeout_ms: Ceiling of the admission wait; None takes the server's, 0 is no bound.
         max_queued_requests: Bound of the queue; None takes the server's, 0 is no bound.
+        load_timeout_ms: How long a load may take; None takes the server's, 0 is no bound.
         isolation: Where sessions run; None takes the server's, or the family's own need.
         live_ingest: The bounds of live uploads that differ from the server's, by name.
         config: A file beside the weights, or None for the family's own rule.
@@ -66,6 +67,7 @@ class ModelSpec:
     lazy: bool = True
     busy_timeout_ms: int | None = None
     max_queued_requests: int | None = None
+    load_timeout_ms: int | None = None
     isolation: IsolationName | None = None
     live_ingest: Mapping[str, int] = field(default_factory=dict)
     config: str | None = None

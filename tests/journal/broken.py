@@ -238,6 +238,26 @@ BROKEN: dict[str, tuple[str, Story]] = {
         "disconnect",
         Story().registered(1).held(1, 0).queued(2, request="r").gone("r").later(9).released(1, 0),
     ),
+    "a call is given up out of order": (
+        "abandoned",
+        Story().registered(1).abandoned(2),
+    ),
+    "a call is given up twice": (
+        "abandoned",
+        Story().registered(1).abandoned(1).abandoned(1),
+    ),
+    "a call returns that was never given up": (
+        "abandoned",
+        Story().registered(1).abandoned(1).returned(2),
+    ),
+    "a call returns twice": (
+        "abandoned",
+        Story().registered(1).abandoned(1).returned(1).returned(1),
+    ),
+    "a call is given up while its load goes on": (
+        "abandoned",
+        Story().registered(1).held(1, 0).loading(1, 1).abandoned(1),
+    ),
     # The server
     "an unknown phase": ("phase", Story().phase("running").phase("dreaming")),
     "a first phase that is not the first": ("phase", Story().phase("draining")),

@@ -75,6 +75,12 @@ class Story:
         facts: dict[str, Json] = {"ticket": ticket, "generation": generation}
         return self.tell(Kind.LOAD_STARTED, model, **facts, config=config)
 
+    def abandoned(self, call: int) -> Self:
+        return self.tell(Kind.ABANDONED, call=call, what="model 'm': load")
+
+    def returned(self, call: int) -> Self:
+        return self.tell(Kind.RETURNED, call=call)
+
     def failed(self, ticket: int, generation: int) -> Self:
         return self.tell(Kind.LOAD_FAILED, ticket=ticket, generation=generation, error="no")
 

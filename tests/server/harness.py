@@ -38,7 +38,7 @@ SLACK_S: Final = 1.0
 
 def simulated(name: str = "sim", **options: object) -> dict[str, object]:
     """A simulated model object; each option goes where it belongs."""
-    load = {"load_ms", "unload_ms", "capacity", "memory_mb", "fail_loads"}
+    load = {"load_ms", "unload_ms", "capacity", "memory_mb", "fail_loads", "load_ignores_cancel"}
     session = {"run_ms", "chunks", "chunk_ms", "ignore_cancel", "fail_runs"}
     plain = {key: value for key, value in options.items() if key not in load | session}
     return {

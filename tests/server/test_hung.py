@@ -176,3 +176,57 @@ async def test_memory_comes_back_after_unloads(tmp_path: Path, isolation: str) -
 def resident_mb(pid: int) -> float:
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * 4096 / 2**20
+
+
+@pytest.mark.contract("beyond/g04_hung_backend_contained", "ops/loading/unload")
+@pytest.mark.parametrize("isolation", ["thread", "process"])
+async def test_a_load_that_never_ends_is_given_up(tmp_path: Path, isolation: str) -> None:
+    never = {"load_ms": 600_000, "load_ignores_cancel": True}
+    models = [
+        simulated("bounded", **never, load_timeout_ms=500),
+        simulated("unwanted", **never),
+        simulated("fine"),
+    ]
+    async with serving(tmp_path, models, isolation=isolation, hang_timeout_ms=HANG_MS) as served:
+        late = await served.run("bounded")
+        assert (late.status, late.code) == (504, "load_timeout")
+        client = await served.begin("/v1/tasks/run", bodies.run("unwanted"))
+        await served.until(lambda seen: seen["state"] == "loading", "unwanted")
+        async with await served.begin("/v1/models/unload", {"id": "unwanted"}) as unload:
+            await served.until(lambda seen: seen["queued_managers"] == 1, "unwanted")
+            client.reset()
+            assert (await unload.answer()).json == {"id": "unwanted", "loaded": False}
+        abandoned = 1 if isolation == "thread" else 0
+        for name in ("bounded", "unwanted"):
+            model = await served.model(name)
+            assert (model["state"], model["active_slots"]) == ("unloaded", 0)
+            assert model["abandoned_calls"] == abandoned
+        assert served.workers() == []
+        assert (await served.run("fine")).status == 200
+        ended = await served.stopped()
+    lines = [f"model '{name}': load ignored its stop" for name in ("bounded", "unwanted")]
+    assert ended.code == (3 if abandoned else 0), "a thread that never ends is cut off"
+    assert [any(line in cut for cut in ended.cuts) for line in lines] == [bool(abandoned)] * 2
+    assert ended.seconds < served.bound_s
+    given_up = [event.model for event in ended.events if event.kind is Kind.ABANDONED]
+    assert given_up == ["bounded", "unwanted"][: 2 * abandoned]
+
+
+@pytest.mark.contract("beyond/g04_hung_backend_contained")
+@pytest.mark.parametrize("isolation", ["thread", "process"])
+async def test_a_teardown_that_never_ends_does_not_keep_the_model(
+    tmp_path: Path, isolation: str
+) -> None:
+    model = simulated(unload_ms=600_000)
+    async with serving(tmp_path, [model], isolation=isolation, hang_timeout_ms=HANG_MS) as served:
+        assert (await served.run()).status == 200
+        assert (await served.post("/v1/models/unload", {"id": "sim"})).status == 200
+        abandoned = 1 if isolation == "thread" else 0
+        assert (await served.model())["abandoned_calls"] == abandoned
+        metrics = (await served.get("/metrics")).body.decode()
+        assert f'paraudio_abandoned_calls{{model="sim"}} {abandoned}.0' in metrics
+        assert (await served.run()).status == 200
+        assert (await served.model())["generation"] == 2
+        ended = await served.stopped()
+    assert ended.code == (3 if abandoned else 0)
+    assert ended.seconds < served.bound_s

@@ -78,6 +78,7 @@ class ModelObject(Strict):
     lazy: Flag = True
     busy_timeout_ms: Milliseconds | None = None
     max_queued_requests: Count | None = None
+    load_timeout_ms: Milliseconds | None = None
     isolation: IsolationName | None = None
     live_ingest: LiveIngest = LiveIngest()
     config: FilledText | None = None
@@ -186,6 +187,7 @@ def _spec(model: ModelObject, paths: _Paths) -> ModelSpec:
         lazy=model.lazy,
         busy_timeout_ms=model.busy_timeout_ms,
         max_queued_requests=model.max_queued_requests,
+        load_timeout_ms=model.load_timeout_ms,
         isolation=model.isolation,
         live_ingest=model.live_ingest.model_dump(include=model.live_ingest.model_fields_set),
         config=model.config,

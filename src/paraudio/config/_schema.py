@@ -139,6 +139,11 @@ class Settings(Strict):
     hang_timeout_ms: Milliseconds = Field(
         default=10_000, description="after this, a backend that ignores its cancellation is stuck"
     )
+    load_timeout_ms: Milliseconds = Field(
+        default=600_000,
+        description="longest time to build a model, after its files were fetched, unless the "
+        "model says otherwise",
+    )
     slow_client_timeout_ms: Milliseconds = Field(
         default=20_000, description="longest wait for a client that does not read its answer"
     )

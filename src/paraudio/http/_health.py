@@ -5,7 +5,7 @@ from quart.wrappers import Response
 from paraudio.http._core import Gate, Route
 from paraudio.http._exchange import Exchange
 from paraudio.http._respond import json_answer
-from paraudio.lifecycle import ModelSnapshot
+from paraudio.lifecycle import MOST_ABANDONED, ModelSnapshot
 from paraudio.spec import Json
 
 
@@ -51,8 +51,9 @@ async def ready(exchange: Exchange) -> Response:
 
 
 def is_usable(model: ModelSnapshot) -> bool:
-    """Whether a request to the model can ever be granted a slot as things are."""
-    return model.stuck_slots < model.slots
+    """Whether a request to the model can ever be served as things are."""
+    loadable = model.loaded or model.abandoned_calls < MOST_ABANDONED
+    return loadable and model.stuck_slots < model.slots
 
 
 ROUTES = (

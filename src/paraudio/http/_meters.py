@@ -219,6 +219,7 @@ class Gauges(Collector):
         queue = _gauge("queue_depth", "callers that wait", "claim")
         slots = _gauge("slots", "slots by what they do", "state")
         loaded = _gauge("model_loaded", "1 where a complete pool is published")
+        abandoned = _gauge("abandoned_calls", "calls of former loads and pools that still run")
         for model in snapshot.models:
             name = model.spec.id
             queue.add_metric((name, "request"), model.queued_requests)
@@ -226,13 +227,14 @@ class Gauges(Collector):
             for state, count in _slots(model).items():
                 slots.add_metric((name, state), count)
             loaded.add_metric((name,), model.loaded)
+            abandoned.add_metric((name,), model.abandoned_calls)
         phase = GaugeMetricFamily(
             "paraudio_running", "1 while new work is taken", value=snapshot.phase == "running"
         )
         revision = GaugeMetricFamily(
             "paraudio_revision", "grows with each change", value=snapshot.revision
         )
-        return queue, slots, loaded, phase, revision
+        return queue, slots, loaded, abandoned, phase, revision
 
 
 def _slots(model: ModelSnapshot) -> dict[str, int]:

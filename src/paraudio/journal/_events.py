@@ -32,6 +32,8 @@ class Kind(StrEnum):
     RETIRED = "retired"  # ticket, generation, why: unload | reconfigure | evict | idle | shutdown
     DESTROYED = "destroyed"  # generation: sessions, then weights, are gone
     COMMITTED = "committed"  # ticket, slots, path, config
+    ABANDONED = "abandoned"  # call (counts within the model), what: given up, and still runs
+    RETURNED = "returned"  # call: an abandoned call ended after all
 
     # Requests.
     BOUND = "bound"  # request, ticket, config: the configuration that the request runs under

@@ -60,6 +60,8 @@ FACTS: Final[Mapping[Kind, Mapping[str, Check]]] = {
     Kind.RETIRED: {"ticket": _number_or_null, "generation": _number, "why": _text},
     Kind.DESTROYED: {"generation": _number},
     Kind.COMMITTED: {"ticket": _number, **_CONFIG},
+    Kind.ABANDONED: {"call": _number, "what": _text},
+    Kind.RETURNED: {"call": _number},
     Kind.BOUND: {**_RUN, "config": _number},
     Kind.RUN_STARTED: {**_RUN, "slot": _number, "generation": _number},
     Kind.RUN_ENDED: {**_RUN, "outcome": _text},

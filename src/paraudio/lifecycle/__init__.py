@@ -1,5 +1,6 @@
 """Lifecycle: registered models, their loads and retirements, residency, and shutdown phases."""
 
+from paraudio.lifecycle._abandoned import MOST_ABANDONED
 from paraudio.lifecycle._bulk import Unloaded
 from paraudio.lifecycle._phases import Phase
 from paraudio.lifecycle._runtime import Runtime, free_host_memory
@@ -15,6 +16,7 @@ from paraudio.lifecycle._states import (
 from paraudio.lifecycle._use import Use
 
 __all__ = [
+    "MOST_ABANDONED",
     "TRANSITIONS",
     "IllegalTransitionError",
     "ModelSnapshot",

@@ -11,6 +11,7 @@ from paraudio.admission import Lease, ModelQueue
 from paraudio.engines.isolation import Inspection
 from paraudio.errors import ParaudioError
 from paraudio.journal import Kind
+from paraudio.lifecycle._abandoned import Abandoned
 from paraudio.lifecycle._candidate import Candidate
 from paraudio.lifecycle._context import Context
 from paraudio.lifecycle._pool import Pool
@@ -43,6 +44,7 @@ class Entry:
         generation: How many loads were started.
         teardowns: How many pools are being destroyed; their memory is not free yet.
         last_used: When it was last loaded or run, in seconds of the loop's clock.
+        abandoned: What former loads and pools left behind.
     """
 
     # Invariants: state is READY => pool is not None; pool is not None => state is READY or
@@ -61,6 +63,7 @@ class Entry:
         self.generation = 0
         self.teardowns = 0
         self.last_used = -inf
+        self.abandoned = Abandoned(self.id, context.changes)
         self._context = context
         self._nursery: trio.Nursery | None = None
         self._early: list[Callable[[], Awaitable[None]]] = []
@@ -108,9 +111,10 @@ class Entry:
         )
 
     def fail_load(self, ticket: int, error: BaseException) -> None:
-        """A load ended without a pool, and nothing of it is left."""
+        """A load ended without a pool; what of it still runs is counted."""
         self._record(Kind.LOAD_FAILED, ticket=ticket, generation=self.generation, error=str(error))
         self.move(Trigger.FAIL)
+        self.note_abandoned(reserve=0 if self.inspection is None else self.inspection.memory)
 
     def publish(self, ticket: int, pool: Pool) -> None:
         """A complete pool becomes the residency."""
@@ -142,6 +146,15 @@ class Entry:
         self._record(Kind.DESTROYED, generation=pool.generation)
         if self.state is State.UNLOADING:
             self.move(Trigger.DESTROY)
+        self.note_abandoned()
+
+    def note_abandoned(self, reserve: int = 0) -> None:
+        """Count what a load, a probe or a pool that is gone has left running.
+
+        Args:
+            reserve: Bytes that each may still take; none for what is being freed.
+        """
+        self.abandoned.note(self.candidate.isolation.abandoned_of(self.id), reserve=reserve)
 
     def commit(self, lease: Lease, candidate: Candidate, inspection: Inspection) -> None:
         """Replace the complete metadata."""

@@ -23,7 +23,9 @@ that caller leaves.
 
 The teardown of an evicted model is not waited for: a model that is retiring does not block an
 incoming one. Only a load that is short of memory waits for teardowns that are under way, since
-these give memory back; a teardown needs neither guard nor lease, so that wait ends too.
+these give memory back; a teardown needs neither guard nor lease, so that wait ends too. It does not
+wait for one that was abandoned: that may never end. What such a call holds is not free, and what
+an abandoned load may still take is counted on top.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -109,7 +111,7 @@ class Guard:
         need = inspection.memory
 
         def enough() -> bool:
-            if need + self._headroom <= self._free_memory():
+            if need + self._headroom + self._reserved() <= self._free_memory():
                 return True
             if not any(each.teardowns for each in self._entries()):
                 raise self._too_little(entry.id, need)
@@ -170,10 +172,17 @@ class Guard:
             f"which is max_loaded_models, and none became idle{waited}"
         )
 
+    def _reserved(self) -> int:
+        """Bytes that loads may still take which were given up and go on."""
+        return sum(each.abandoned.reserved for each in self._entries())
+
     def _too_little(self, model: str, need: int) -> InsufficientMemoryError:
+        reserved = _mib(self._reserved())
+        left = f", and abandoned loads may still take {reserved} MiB" if reserved else ""
         return InsufficientMemoryError(
             f"model {model!r} needs about {_mib(need)} MiB and min_free_memory_mb keeps "
-            f"{_mib(self._headroom)} MiB free, but only {_mib(self._free_memory())} MiB are free"
+            f"{_mib(self._headroom)} MiB free, but only {_mib(self._free_memory())} MiB are "
+            f"free{left}"
         )
 
 

@@ -1,12 +1,14 @@
 """Shared initialization: many requests may wait for one load, and one of them drives it."""
 
 from collections import deque
+from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 
 import trio
 
-from paraudio.admission import Lease
-from paraudio.errors import InvalidRequestError, LoadError
+from paraudio.admission import Claim, Lease
+from paraudio.errors import InvalidRequestError, LoadError, LoadTimeoutError
 from paraudio.lifecycle._context import Context
 from paraudio.lifecycle._entry import Entry
 from paraudio.lifecycle._load import Loader
@@ -41,7 +43,10 @@ class Initializer:
     in that very step; when it fails, the driver gets the error and the next waiter drives the next
     attempt, in that very step too. The load runs in the model's own task, so a driver may leave: a
     load that has begun goes on to its end, and the driver's lease with it; one that still waits for
-    room is given up, since nobody needs another model evicted for it.
+    room is given up, since nobody needs another model evicted for it. A load that nobody waits for
+    is told to stop when a manager is next in line, who would only throw away what it builds. One
+    that takes too long is told to stop whoever waits, and everybody who waits is told so: the next
+    attempt would be no faster.
 
     Args:
         context: The runtime's.
@@ -60,6 +65,7 @@ class Initializer:
         self._waiting: deque[Waiter] = deque()
         self._driver: Waiter | None = None
         self._room: trio.CancelScope | None = None
+        self._load: trio.CancelScope | None = None
 
     def join(self, lease: Lease, bound_s: float) -> Waiter:
         """Wait for the model under a lease; starts a load when none is under way."""
@@ -79,6 +85,7 @@ class Initializer:
             waiter.left = True
             if self._room is not None:
                 self._room.cancel()
+            self._reconsider()
             return True
         if not waiter.seat.settled:
             self._waiting.remove(waiter)
@@ -105,14 +112,37 @@ class Initializer:
         driver = self._driver
         if driver is None:
             raise RuntimeError("an attempt without a driver")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._watch_line)
+            await self._settle(driver)
+            nursery.cancel_scope.cancel("the attempt has ended")
+
+    async def _settle(self, driver: Waiter) -> None:
+        """Make the attempt, tell whom it concerns, and let the next one begin in the same step."""
         try:
             await self._drive(driver)
+        except LoadTimeoutError as error:
+            self._fail_all(partial(LoadTimeoutError, error.message), driver)
         except Exception as error:
             driver.seat.fail(_for_request(self._entry, error))
-        self._driver = self._room = None
+        self._driver = self._room = self._load = None
         if driver.left:
             driver.lease.release()
         self.advance()
+
+    async def _watch_line(self) -> None:
+        """Look again at whether the load is wanted, whenever somebody may have come or gone."""
+        while True:
+            await self._context.changes.next()
+            self._reconsider()
+
+    def _reconsider(self) -> None:
+        """Tell a load to stop that nobody waits for, and whose pool a manager would retire."""
+        if self._load is None or self._driver is None or not self._driver.left or self._waiting:
+            return
+        head = next(iter(self._entry.queue.waiting()), None)
+        if head is not None and head.claim is Claim.MANAGER:
+            self._load.cancel("nobody wants the load any more")
 
     async def _drive(self, driver: Waiter) -> None:
         """Clear a broken pool away, wait for room, load; nothing of it if the driver leaves."""
@@ -127,8 +157,13 @@ class Initializer:
             return
         with guard:
             if not driver.left:
+                self._load = trio.CancelScope()
                 await self._loader.load(
-                    self._entry, ticket, driver.bound_s, lambda pool: self._share(driver, pool)
+                    self._entry,
+                    ticket,
+                    driver.bound_s,
+                    lambda pool: self._share(driver, pool),
+                    self._load,
                 )
 
     def _share(self, driver: Waiter, pool: Pool) -> None:
@@ -140,8 +175,11 @@ class Initializer:
 
     def _refuse_all(self, *others: Waiter) -> None:
         self._driver = None
+        self._fail_all(self._context.phases.refusal, *others)
+
+    def _fail_all(self, error: Callable[[], Exception], *others: Waiter) -> None:
         for waiter in (*others, *self._waiting):
-            waiter.seat.fail(self._context.phases.refusal())
+            waiter.seat.fail(error())
         self._waiting.clear()
 
 

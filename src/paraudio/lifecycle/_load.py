@@ -1,13 +1,19 @@
 """Loading a model: through the guard, privately, and published whole."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from math import inf
 
+import trio
+
+from paraudio.errors import LoadError, LoadTimeoutError
+from paraudio.lifecycle._abandoned import check_abandoned
 from paraudio.lifecycle._context import Context
 from paraudio.lifecycle._entry import Entry
 from paraudio.lifecycle._guard import Guard
 from paraudio.lifecycle._pool import Pool, build
 from paraudio.lifecycle._retire import retire
+from paraudio.spec import ModelSpec
 
 
 class Loader:
@@ -23,7 +29,12 @@ class Loader:
         self._guard = guard
 
     async def enter(self, entry: Entry, bound_s: float) -> AbstractContextManager[object]:
-        """Wait until a load may begin; it happens inside what this returns. See `Guard.enter`."""
+        """Wait until a load may begin; it happens inside what this returns. See `Guard.enter`.
+
+        Raises:
+            SlotStuckError: Former loads and unloads of the model never returned, too often.
+        """
+        check_abandoned(entry.candidate.isolation, entry.id)
         with self._context.phases.interruptible():
             return await self._guard.enter(entry.id, bound_s)
 
@@ -33,19 +44,31 @@ class Loader:
         ticket: int,
         bound_s: float,
         published: Callable[[Pool], None] = lambda _: None,
+        wanted: trio.CancelScope | None = None,
     ) -> None:
-        """Build the pool and publish it; ``published`` is called in the step that publishes.
+        """Build the pool and publish it.
+
+        A load that is told to stop, and ignores that for the hang timeout, is given up: a process
+        is killed, and a thread counts as abandoned until it returns after all.
+
+        Args:
+            entry: The model.
+            ticket: The ticket of the lease.
+            bound_s: How long it may wait for memory, in seconds.
+            published: Called in the step that publishes.
+            wanted: To be cancelled when nobody wants the load any more.
 
         Raises:
             InvalidRequestError: The weights allow fewer sessions, or a path or option is wrong.
-            LoadError: The load failed.
+            LoadError: The load failed, or nobody wanted it any more.
+            LoadTimeoutError: It took longer than ``load_timeout_ms``.
             InsufficientMemoryError: Too little memory is free.
             ShuttingDownError: The process stopped meanwhile.
         """
         entry.begin_load(ticket)
         try:
             with self._context.phases.interruptible():
-                pool = await self._build(entry, bound_s)
+                pool = await self._build_wanted(entry, bound_s, wanted or trio.CancelScope())
         except Exception as error:
             self._note_cut(entry)
             entry.fail_load(ticket, error)
@@ -61,18 +84,37 @@ class Loader:
         with await self.enter(entry, bound_s):
             await self.load(entry, ticket, bound_s)
 
+    async def _build_wanted(self, entry: Entry, bound_s: float, wanted: trio.CancelScope) -> Pool:
+        with wanted:
+            return await self._build(entry, bound_s)
+        raise LoadError(f"model {entry.id!r} was not loaded: nobody waited for it any more")
+
     async def _build(self, entry: Entry, bound_s: float) -> Pool:
         candidate = entry.candidate
         if entry.inspection is None:
             entry.inspection = await candidate.inspect()
         await self._guard.check_memory(entry, bound_s)
-        return await build(
-            candidate,
-            candidate.generation(entry.generation),
-            candidate.spec.slots,
-            self._context.phases,
-        )
+        load, slots = candidate.generation(entry.generation), candidate.spec.slots
+        with in_time(self._context, candidate.spec):
+            return await build(candidate, load, slots, self._context.phases)
 
     def _note_cut(self, entry: Entry) -> None:
         if self._context.phases.stopping:
             self._context.cut(f"model {entry.id!r}: its load was cancelled")
+
+
+@contextmanager
+def in_time(context: Context, spec: ModelSpec) -> Iterator[None]:
+    """Within the block, weights and sessions are built, and told to stop when that takes too long.
+
+    Raises:
+        LoadTimeoutError: ``load_timeout_ms`` is over.
+    """
+    own = spec.load_timeout_ms
+    limit_ms = context.settings.load_timeout_ms if own is None else own
+    with trio.move_on_after(limit_ms / 1000 if limit_ms else inf) as scope:
+        yield
+    if scope.cancelled_caught:
+        raise LoadTimeoutError(
+            f"model {spec.id!r} could not be loaded within {limit_ms} ms, which is load_timeout_ms"
+        )

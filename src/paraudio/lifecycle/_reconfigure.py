@@ -4,10 +4,11 @@ from dataclasses import dataclass
 
 from paraudio.admission import Lease
 from paraudio.engines.isolation import Inspection
+from paraudio.lifecycle._abandoned import check_abandoned
 from paraudio.lifecycle._candidate import Candidate
 from paraudio.lifecycle._context import Context
 from paraudio.lifecycle._entry import Entry
-from paraudio.lifecycle._load import Loader
+from paraudio.lifecycle._load import Loader, in_time
 from paraudio.lifecycle._pool import check_capacity, probe
 from paraudio.lifecycle._retire import retire
 from paraudio.lifecycle._states import State, Trigger
@@ -72,9 +73,18 @@ class Reconfiguration:
         known = self.entry.capacity
         if known is not None and self.candidate.spec.same_sessions(self.entry.spec):
             return known
-        with self.context.phases.interruptible():
-            load = self.candidate.generation(self.entry.generation)
-            return await probe(self.candidate, load, self.context.phases)
+        load = self.candidate.generation(self.entry.generation)
+        isolation = self.candidate.isolation
+        check_abandoned(isolation, self.entry.id)
+        try:
+            with (
+                self.context.phases.interruptible(),
+                in_time(self.context, self.candidate.spec),
+            ):
+                return await probe(self.candidate, load, self.context.phases)
+        finally:
+            left = isolation.abandoned_of(self.entry.id)
+            self.entry.abandoned.note(left, reserve=self.inspection.memory)
 
     async def _load(self, lease: Lease) -> None:
         """Load what was committed; `Loader.load` moves the state once it has begun."""

@@ -18,6 +18,7 @@ class RuntimeSettings:
         min_free_memory_mb: Mebibytes that a load must leave free; 0 does not look.
         isolation: Where sessions run when neither model nor family says.
         hang_timeout_ms: How long a backend call may ignore its stop, in milliseconds.
+        load_timeout_ms: How long weights and sessions may take to be built; 0 is no bound.
         backend: ``cpu`` or ``cuda``.
         device: Index of the device.
         threads: Threads that one run may use; 0 lets the family choose.
@@ -31,6 +32,7 @@ class RuntimeSettings:
     min_free_memory_mb: int = 0
     isolation: IsolationName = "thread"
     hang_timeout_ms: int = 10_000
+    load_timeout_ms: int = 600_000
     backend: str = "cpu"
     device: int = 0
     threads: int = 0

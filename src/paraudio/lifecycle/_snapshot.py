@@ -23,7 +23,10 @@ class ModelSnapshot:
         active_slots: Slots that requests hold, from their grant on.
         queued_requests: Requests that wait for a slot.
         queued_managers: Managers that wait for all slots.
+        managed: Whether a manager holds all slots: it loads, unloads or replaces the model, or
+            finds out what a new configuration allows; an unloaded model's state does not tell that.
         stuck_slots: Slots whose backend call ignores its stop.
+        abandoned_calls: Calls of former loads and pools that ignored their stop and still run.
         max_parallel_slots: Sessions that the weights allow; None while not loaded.
         facts: What the family says of the model; empty until its files were looked at.
         generation: How many loads were started.
@@ -37,7 +40,9 @@ class ModelSnapshot:
     active_slots: int
     queued_requests: int
     queued_managers: int
+    managed: bool
     stuck_slots: int
+    abandoned_calls: int
     max_parallel_slots: int | None
     facts: Mapping[str, Json]
     generation: int
@@ -113,7 +118,9 @@ def look_at(entry: Entry) -> ModelSnapshot:
         active_slots=0 if queue.managed else queue.active_slots,
         queued_requests=queue.queued_requests,
         queued_managers=queue.queued_managers,
+        managed=queue.managed,
         stuck_slots=queue.stuck_slots,
+        abandoned_calls=len(entry.abandoned),
         max_parallel_slots=None if entry.pool is None else entry.pool.capacity,
         facts=MappingProxyType(dict(facts)),
         generation=entry.generation,

@@ -17,6 +17,7 @@ from paraudio.journal.checker._admission import (
     Stuck,
 )
 from paraudio.journal.checker._lifecycle import (
+    Abandonment,
     Configuration,
     OneLoad,
     Residency,
@@ -86,6 +87,7 @@ def _rules(max_loaded_models: int, tolerance_s: float) -> tuple[Rule, ...]:
         OneLoad(),
         Whole(),
         Retirement(),
+        Abandonment(),
         Configuration(),
         States(),
         Residency(max_loaded_models),

@@ -133,6 +133,32 @@ class Retirement(Rule):
                 )
 
 
+class Abandonment(Rule):
+    """Calls that are given up are counted one by one, and each returns once at most.
+
+    A load or a teardown gives up what it leaves behind when it ends, so none is given up while its
+    model still loads.
+    """
+
+    name = "abandoned"
+    kinds = (Kind.ABANDONED, Kind.RETURNED)
+
+    def see(self, event: Event, world: World) -> Iterator[Finding]:
+        """See `Rule.see`."""
+        model, call = world.model(event), number(event, "call")
+        if event.kind is Kind.RETURNED:
+            if call not in model.abandoned:
+                yield Finding(f"call {call} of {model.name!r} returned, but was not given up")
+        elif call != model.given_up + 1:
+            yield Finding(f"call {call} of {model.name!r} is given up after {model.given_up}")
+        elif (loading := model.at(Stage.LOADING)) is not None:
+            yield Finding(
+                f"call {call} of {model.name!r} is given up while generation "
+                f"{loading.number} still loads",
+                (loading.since,),
+            )
+
+
 class Configuration(Rule):
     """A model is registered once, and its configurations are numbered in their order."""
 

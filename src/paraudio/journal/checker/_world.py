@@ -115,6 +115,8 @@ class Model:
         generations: Every generation, by number.
         unfinished: Those that are neither failed nor destroyed, by number.
         runs: Runs that have not ended, by ticket.
+        abandoned: Calls that were given up and still run, by number.
+        given_up: How many were.
     """
 
     name: str
@@ -128,6 +130,8 @@ class Model:
     generations: dict[int, Generation] = field(default_factory=dict)
     unfinished: dict[int, Generation] = field(default_factory=dict)
     runs: dict[int, Run] = field(default_factory=dict)
+    abandoned: dict[int, Event] = field(default_factory=dict)
+    given_up: int = 0
 
     @property
     def head(self) -> Ticket | None:
@@ -351,6 +355,15 @@ def _end_run(model: Model, event: Event) -> None:
     model.runs.pop(number(event, "ticket"), None)
 
 
+def _abandon(model: Model, event: Event) -> None:
+    model.given_up = number(event, "call")
+    model.abandoned[model.given_up] = event
+
+
+def _return(model: Model, event: Event) -> None:
+    model.abandoned.pop(number(event, "call"), None)
+
+
 _CHANGES = {
     Kind.GRANTED: _grant,
     Kind.LEFT: _leave,
@@ -366,6 +379,8 @@ _CHANGES = {
     Kind.PUBLISHED: _publish,
     Kind.RETIRED: _retire,
     Kind.DESTROYED: _destroy,
+    Kind.ABANDONED: _abandon,
+    Kind.RETURNED: _return,
     Kind.BOUND: _bind,
     Kind.RUN_STARTED: _start_run,
     Kind.RUN_ENDED: _end_run,
