@@ -7,7 +7,7 @@ libraries behind it (libsndfile through soundfile, soxr) stay behind this small 
 from paraudio.audio._decode import MAX_SAMPLES, MAX_SECONDS, decode
 from paraudio.audio._encode import FORMATS, WavStream, content_type, encode
 from paraudio.audio._pcm import from_int16, to_int16
-from paraudio.audio._resample import MAX_RATE, MIN_RATE, resample
+from paraudio.audio._resample import MAX_RATE, MIN_RATE, Resampler, resample
 
 __all__ = [
     "FORMATS",
@@ -15,6 +15,7 @@ __all__ = [
     "MAX_SAMPLES",
     "MAX_SECONDS",
     "MIN_RATE",
+    "Resampler",
     "WavStream",
     "content_type",
     "decode",
