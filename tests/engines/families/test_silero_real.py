@@ -108,3 +108,28 @@ async def test_detector_keeps_every_promise_of_a_session_in_processes(
     async with open_process_isolation() as isolation:
         made = await check_session(case(isolation, folder, utterance))
     assert {"results", "interleaving", "stop", "crash"} <= set(made)
+
+
+@pytest.mark.parametrize("size", [1, 160, 800, 22_050])
+def test_live_sound_gives_what_the_whole_gives_wherever_it_is_cut(
+    model: SileroVadModel, utterance: Audio, size: int
+) -> None:
+    until = round((LEAD_S + 0.6) * utterance.rate) if size == 1 else len(utterance.samples)
+    audio = Audio(utterance.samples[:until], utterance.rate)
+    session = model.session()
+    session.begin(Job(task="vad"), Stop())
+    events = [
+        event
+        for at in range(0, until, size)
+        for event in session.feed(Audio(audio.samples[at : at + size], audio.rate), Stop())
+    ]
+    *rest, last = session.finish(Stop())
+    whole = session.run(session.prepare(Job(task="vad", audio=audio)), Stop())
+    assert last.result == whole
+    assert whole.segments
+    told = [event.boundary.at for event in (*events, *rest) if event.boundary is not None]
+    assert told == [
+        place * audio.rate // whole.sample_rate
+        for each in whole.segments
+        for place in (each.start, each.end)
+    ]

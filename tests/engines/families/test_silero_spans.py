@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paraudio.engines.families._spans import RATE, Rules, find_speech
+from paraudio.engines import Boundary
+from paraudio.engines.families._spans import RATE, LiveFinder, Rules, find_speech
 
 FRAME: Final = 512
 
@@ -101,3 +102,60 @@ def test_stretches_are_in_order_and_inside_the_sound(
     for start, end in found(probabilities, rules, length):
         assert last <= start <= end <= length
         last = end
+
+
+def told(
+    probabilities: list[float], rules: Rules, length: int, pieces: int
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """The stretches that boundaries tell live, and those of the end; the order is checked."""
+    finder = LiveFinder(rules, FRAME)
+    whole = length // FRAME
+    boundaries = []
+    for first in range(0, whole, pieces):
+        now = finder.take(probabilities[first : min(first + pieces, whole)])
+        assert all(each.at <= min(first + pieces, whole) * FRAME for each in now)
+        boundaries += now
+    last, spans = finder.finish(probabilities[whole:], length)
+    boundaries += last
+    assert [each.kind for each in boundaries] == ["start", "end"] * len(spans)
+    places = [each.at for each in boundaries]
+    assert places == sorted(places)
+    stretches = list(zip(places[::2], places[1::2], strict=True))
+    return stretches, [(span.start, span.end) for span in spans]
+
+
+@pytest.mark.parametrize("case", RECORDED, ids=range(len(RECORDED)))
+def test_boundaries_told_live_are_those_of_the_whole(case: dict[str, Any]) -> None:
+    rules, length = Rules(**case["rules"]), case["length"]
+    live, whole = told(case["probabilities"], rules, length, 7)
+    assert live == whole == [tuple(each) for each in case["speech"]]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([0.0, 0.4, 0.9]), st.integers(1, 12)), max_size=25).map(
+        lambda runs: [level for level, count in runs for _ in range(count)]
+    ),
+    st.builds(
+        Rules,
+        min_speech_ms=st.sampled_from([0, 32, 100, 250, 2000]),
+        min_silence_ms=st.sampled_from([0, 32, 100, 500]),
+        speech_pad_ms=st.sampled_from([0, 30, 50, 200, 1000]),
+        max_speech_s=st.sampled_from([math.inf, 1.0, 2.5]),
+    ),
+    st.integers(0, FRAME - 1),
+    st.sampled_from([1, 3, 1000]),
+)
+def test_no_place_that_was_told_is_moved_by_what_follows(
+    probabilities: list[float], rules: Rules, short: int, pieces: int
+) -> None:
+    length = max(0, len(probabilities) * FRAME - short)
+    live, whole = told(probabilities, rules, length, pieces)
+    assert live == whole == found(probabilities, rules, length)
+
+
+def test_beginning_is_told_as_soon_as_it_is_sure_to_stay() -> None:
+    finder = LiveFinder(Rules(min_speech_ms=100, speech_pad_ms=0, min_silence_ms=64), FRAME)
+    assert finder.take([0.0, 0.9, 0.9, 0.9]) == []
+    assert finder.take([0.9]) == [Boundary("start", FRAME)]
+    assert finder.take([0.9, 0.0, 0.0]) == []
+    assert finder.take([0.0]) == [Boundary("end", 6 * FRAME)]

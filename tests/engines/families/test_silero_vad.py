@@ -8,8 +8,9 @@ import pytest
 from onnx import TensorProto, helper
 from tests.engines.families.tiny_voices import load_of
 
-from paraudio.engines import Audio, Job, Result, Segment, Stop, Stopped
-from paraudio.engines.families.silero_vad import SileroVadFamily, SileroVadModel, frames
+from paraudio.engines import Audio, Boundary, Job, Result, Segment, Stop, Stopped
+from paraudio.engines.families._silero_detector import frames
+from paraudio.engines.families.silero_vad import SileroVadFamily, SileroVadModel
 from paraudio.errors import InvalidRequestError
 from paraudio.spec import Json
 
@@ -240,3 +241,110 @@ def test_closed_detector_builds_no_session(model: SileroVadModel) -> None:
     model.close()
     with pytest.raises(RuntimeError, match="closed"):
         model.session()
+
+
+def cut(audio: Audio, size: int) -> list[Audio]:
+    """The sound in pieces of ``size`` samples."""
+    return [
+        Audio(audio.samples[at : at + size], audio.rate)
+        for at in range(0, len(audio.samples), size)
+    ]
+
+
+def heard_live(
+    model: SileroVadModel, pieces: list[Audio], **options: Json
+) -> tuple[list[Boundary], Result]:
+    session = model.session()
+    session.begin(Job(task="vad", options=options), Stop())
+    events = [event for piece in pieces for event in session.feed(piece, Stop())]
+    *rest, last = session.finish(Stop())
+    boundaries = [event.boundary for event in (*events, *rest) if event.boundary is not None]
+    assert len(boundaries) == len(events) + len(rest)
+    assert last.result is not None
+    return boundaries, last.result
+
+
+def places(boundaries: list[Boundary]) -> list[tuple[int, int]]:
+    assert [each.kind for each in boundaries] == ["start", "end"] * (len(boundaries) // 2)
+    at = [each.at for each in boundaries]
+    return list(zip(at[::2], at[1::2], strict=True))
+
+
+@pytest.mark.parametrize("rate", [RATE, 8_000, 44_100])
+@pytest.mark.parametrize("size", [1, 7, 256, 511, 512, 513, 5000, 10**6])
+def test_live_sound_gives_what_the_whole_gives_wherever_it_is_cut(
+    model: SileroVadModel, size: int, rate: int
+) -> None:
+    seconds = 0.5 if size == 1 else 6.0
+    rng = np.random.default_rng(7)
+    loudness = np.repeat(rng.random(round(seconds * 10)), rate // 10).astype(np.float32)
+    audio = Audio(loudness * (rng.random(len(loudness), np.float32) * 2 - 1), rate)
+    options: dict[str, Json] = {"min_speech_ms": 100, "speech_pad_ms": 40}
+    boundaries, live = heard_live(model, cut(audio, size), **options)
+    whole = heard(model, audio, **options)
+    assert live == whole
+    assert live.segments
+    assert places(boundaries) == [
+        (each.start * rate // RATE, each.end * rate // RATE) for each in whole.segments
+    ]
+
+
+@pytest.mark.parametrize("pieces", [[], [Audio(np.empty(0, np.float32), 48_000)]])
+def test_live_sound_that_never_came_holds_no_speech(
+    model: SileroVadModel, pieces: list[Audio]
+) -> None:
+    assert heard_live(model, pieces) == ([], heard(model, talk((0, 0))))
+
+
+def test_boundaries_come_while_the_sound_goes_on(model: SileroVadModel) -> None:
+    session = model.session()
+    session.begin(Job(task="vad", options={"speech_pad_ms": 0}), Stop())
+    assert session.feed(talk((1, 0), (0.2, 0.9)), Stop()) == []
+    (start,) = session.feed(talk((0.3, 0.9)), Stop())
+    assert start.boundary is not None
+    assert start.boundary.kind == "start"
+    assert abs(start.boundary.at - RATE) < 512
+    (end,) = session.feed(talk((0.3, 0)), Stop())
+    assert end.boundary is not None
+    assert end.boundary.kind == "end"
+    assert abs(end.boundary.at - 1.5 * RATE) < 512
+
+
+def test_live_job_leaves_nothing_for_the_next(model: SileroVadModel) -> None:
+    session = model.session()
+    session.begin(Job(task="vad"), Stop())
+    session.feed(talk((0.7, 0.9)), Stop())
+    session.reset()
+    with pytest.raises(RuntimeError, match="begun"):
+        session.feed(talk((1, 0.9)), Stop())
+    session.begin(Job(task="vad"), Stop())
+    session.feed(Audio(talk((0.01, 0)).samples, 8_000), Stop())
+    (last,) = session.finish(Stop())
+    assert last.result is not None
+    assert last.result.segments == ()
+
+
+def test_live_piece_of_the_wrong_kind_is_refused(model: SileroVadModel) -> None:
+    session = model.session()
+    for wrong in (Job(task="asr"), Job(task="vad", options={"threshold": 7})):
+        with pytest.raises(InvalidRequestError):
+            session.begin(wrong, Stop())
+    session.begin(Job(task="vad"), Stop())
+    with pytest.raises(InvalidRequestError) as caught:
+        session.feed("words", Stop())
+    assert caught.value.param == "audio"
+    session.feed(talk((0.1, 0)), Stop())
+    with pytest.raises(InvalidRequestError) as caught:
+        session.feed(Audio(np.zeros(10, np.float32), 48_000), Stop())
+    assert caught.value.param == "sample_rate"
+
+
+def test_stop_ends_a_piece(model: SileroVadModel) -> None:
+    session = model.session()
+    session.begin(Job(task="vad"), Stop())
+    stop = Stop()
+    stop.set()
+    with pytest.raises(Stopped):
+        session.feed(talk((1, 0.9)), stop)
+    session.reset()
+    assert heard(model, talk((1, 0.9))).segments

@@ -7,9 +7,11 @@ longest pause where it is longer than ``max_speech``, and is padded into the sil
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
+
+from paraudio.engines._values import Boundary
 
 RATE: Final = 16_000
 """Samples a second of everything here."""
@@ -69,11 +71,103 @@ def find_speech(
     return finder.found
 
 
+class LiveFinder:
+    """Finds the same stretches in frames that come one after another, and tells them in time.
+
+    A place is told once nothing that follows can move it: a beginning when the stretch is long
+    enough to stay, an end when the pause is long enough to be padded.
+
+    Args:
+        rules: What counts as speech.
+        frame: Samples of a frame.
+    """
+
+    # ``_started`` and ``_ended`` count the stretches whose places were told.
+
+    def __init__(self, rules: Rules, frame: int) -> None:
+        self._finder = _Finder(rules, frame)
+        self._pad = rules.speech_pad_ms * RATE / 1000
+        self._frame = frame
+        self._at = 0
+        self._started = 0
+        self._ended = 0
+
+    def take(self, probabilities: Sequence[float]) -> list[Boundary]:
+        """The places that are settled by some more whole frames."""
+        told: list[Boundary] = []
+        for probability in probabilities:
+            self._finder.take(self._at, probability)
+            self._at += self._frame
+            told += self._settled()
+        return told
+
+    def finish(
+        self, probabilities: Sequence[float], length: int
+    ) -> tuple[list[Boundary], list[Span]]:
+        """The places that the end settles, and all stretches.
+
+        Args:
+            probabilities: Of the frames that remain, of which the last may be short.
+            length: Samples of the sound.
+        """
+        for probability in probabilities:
+            self._finder.take(self._at, probability)
+            self._at += self._frame
+        self._finder.finish(length)
+        spans = self._finder.found
+        _pad(spans, length, self._pad)
+        starts = [(span.start, Boundary("start", span.start)) for span in spans[self._started :]]
+        ends = [(span.end, Boundary("end", span.end)) for span in spans[self._ended :]]
+        merged = sorted([*ends, *starts], key=lambda each: each[0])
+        return [boundary for _, boundary in merged], spans
+
+    def _settled(self) -> Iterator[Boundary]:
+        while (settled := self._next()) is not None:
+            yield settled
+
+    def _next(self) -> Boundary | None:
+        """The next place, if it is settled."""
+        if self._started == self._ended:
+            start = self._start_of(self._started)
+            if start is None:
+                return None
+            self._started += 1
+            return Boundary("start", self._padded_start(self._started - 1, start))
+        end = self._padded_end(self._ended)
+        if end is None:
+            return None
+        self._ended += 1
+        return Boundary("end", end)
+
+    def _start_of(self, index: int) -> int | None:
+        """Where a stretch begins, unpadded, if it is sure to stay."""
+        found = self._finder.found
+        if index < len(found):
+            return found[index].start
+        return self._finder.sure_start(self._at) if index == len(found) else None
+
+    def _padded_start(self, index: int, start: int) -> int:
+        silence = start - self._finder.found[index - 1].end if index else 2 * self._pad
+        return int(max(0, start - (silence // 2 if silence < 2 * self._pad else self._pad)))
+
+    def _padded_end(self, index: int) -> int | None:
+        if index >= len(self._finder.found):
+            return None
+        end = self._finder.found[index].end
+        following = self._start_of(index + 1)
+        if following is not None and following - end < 2 * self._pad:
+            return end + (following - end) // 2
+        pending = self._finder.start if index + 1 == len(self._finder.found) else following
+        silence = (self._at if pending is None else pending) - end
+        return int(end + self._pad) if silence >= 2 * self._pad else None
+
+
 class _Finder:
     """Goes from frame to frame, inside or outside of speech.
 
-    ``_quiet_since`` is where the pause began that may turn out to be the end, ``_pauses`` are those
-    that turned out to be pauses: where they began and how long they were.
+    ``start`` is where the stretch began that goes on, ``_quiet_since`` is where the pause began
+    that may turn out to be the end, ``_pauses`` are those that turned out to be pauses: where they
+    began and how long they were.
     """
 
     def __init__(self, rules: Rules, frame: int) -> None:
@@ -81,7 +175,7 @@ class _Finder:
         self._rules = rules
         self._leave = max(rules.threshold - _HYSTERESIS, _LOWEST)
         self._longest = rules.max_speech_s * RATE - frame - 2 * rules.speech_pad_ms * RATE / 1000
-        self._start: int | None = None
+        self.start: int | None = None
         self._quiet_since: int | None = None
         self._pauses: list[tuple[int, int]] = []
 
@@ -92,19 +186,28 @@ class _Finder:
             if at - self._quiet_since > _PAUSE:
                 self._pauses.append((self._quiet_since, at - self._quiet_since))
             self._quiet_since = None
-        if self._start is None:
+        if self.start is None:
             if loud:
-                self._start = at
+                self.start = at
             return
-        if at - self._start > self._longest and self._cut(self._start, at):
+        if at - self.start > self._longest and self._cut(self.start, at):
             return
         if probability < self._leave:
             self._quiet(at)
 
+    def sure_start(self, at: int) -> int | None:
+        """Where the stretch began that goes on at sample ``at``, if it is sure to be long enough.
+
+        In a pause that is not known as the end yet, that was sure before, or is not.
+        """
+        if self.start is None or self._quiet_since is not None:
+            return None
+        return self.start if self._is_long(self.start, at) else None
+
     def finish(self, length: int) -> None:
         """The sound ends at sample ``length``."""
-        if self._start is not None and self._is_long(self._start, length):
-            self.found.append(Span(self._start, length))
+        if self.start is not None and self._is_long(self.start, length):
+            self.found.append(Span(self.start, length))
 
     def _cut(self, start: int, at: int) -> bool:
         """End a stretch that is too long; True where speech must begin anew."""
@@ -112,27 +215,27 @@ class _Finder:
             end, pause = max(self._pauses, key=lambda each: each[1])
             self.found.append(Span(start, end))
             self._leave_speech()
-            self._start = end + pause
+            self.start = end + pause
             return False
         self.found.append(Span(start, at))
         self._leave_speech()
         return True
 
     def _quiet(self, at: int) -> None:
-        if self._start is None:
+        if self.start is None:
             return
         if self._quiet_since is None:
             self._quiet_since = at
         if at - self._quiet_since >= self._rules.min_silence_ms * RATE / 1000:
-            if self._is_long(self._start, self._quiet_since):
-                self.found.append(Span(self._start, self._quiet_since))
+            if self._is_long(self.start, self._quiet_since):
+                self.found.append(Span(self.start, self._quiet_since))
             self._leave_speech()
 
     def _is_long(self, start: int, end: int) -> bool:
         return end - start > self._rules.min_speech_ms * RATE / 1000
 
     def _leave_speech(self) -> None:
-        self._start = self._quiet_since = None
+        self.start = self._quiet_since = None
         self._pauses = []
 
 

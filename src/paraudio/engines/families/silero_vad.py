@@ -6,30 +6,41 @@ Both give the same probabilities. Each frame carries the last 64 samples of the 
 them the model finds nothing and says nothing about it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 
 from paraudio.audio import resample
 from paraudio.engines._options import Option, check_options, number_option
-from paraudio.engines._ort import OrtSession, Tensor
 from paraudio.engines._stop import Stop
-from paraudio.engines._values import Audio, Job, Load, Result, Samples, Segment
+from paraudio.engines._values import (
+    Audio,
+    Job,
+    Load,
+    Piece,
+    Result,
+    Samples,
+    Segment,
+    StreamEvent,
+)
 from paraudio.engines.families._files import check_inputs, open_model, weights_file
 from paraudio.engines.families._memory import give_back
-from paraudio.engines.families._spans import RATE, Rules, find_speech
+from paraudio.engines.families._silero_detector import (
+    CONTEXT,
+    FRAME,
+    Detector,
+    Rowwise,
+    Stepwise,
+    frames,
+)
+from paraudio.engines.families._silero_live import Listener
+from paraudio.engines.families._spans import RATE, Rules, Span, find_speech
 from paraudio.errors import InvalidRequestError
 from paraudio.spec import IsolationName, Json, Task
 
 _MAX_SESSIONS: Final = 16
-_FRAME: Final = 512
-_CONTEXT: Final = 64
-_STATE: Final = 128
-_BLOCK: Final = 512
-"""Frames of one call, sixteen seconds: what a stop waits for at most, and what memory holds."""
-
 _PREFERRED: Final = ("silero_vad_16k_sequence.onnx", "silero_vad.onnx")
 _MEMORY: Final = 32 << 20
 
@@ -111,16 +122,16 @@ class SileroVadFamily:
         names = {info.name for info in session.inputs}
         if "state" in names:
             check_inputs(session, {"input", "state", "sr"}, "Silero detector of 16 kHz")
-            return SileroVadModel(_Stepwise(session))
+            return SileroVadModel(Stepwise(session))
         check_inputs(session, {"input", "h", "c"}, "Silero detector of 16 kHz")
-        return SileroVadModel(_Sequence(session))
+        return SileroVadModel(Rowwise(session))
 
 
 class SileroVadModel:
     """An open detector."""
 
-    def __init__(self, detector: "_Detector") -> None:
-        self._detector: _Detector | None = detector
+    def __init__(self, detector: Detector) -> None:
+        self._detector: Detector | None = detector
 
     def capacity(self) -> int:
         """As many sessions as there can be slots: they cost nothing until they run."""
@@ -151,10 +162,11 @@ class _Listening:
 
 
 class SileroVadSession:
-    """Listens. The state of a run lives in the run."""
+    """Listens. The state of a run lives in the run, that of a live job until its reset."""
 
-    def __init__(self, detector: "_Detector") -> None:
-        self._detector: _Detector | None = detector
+    def __init__(self, detector: Detector) -> None:
+        self._detector: Detector | None = detector
+        self._live: Listener | None = None
 
     def prepare(self, job: Job) -> object:
         """Check a job.
@@ -162,13 +174,9 @@ class SileroVadSession:
         Raises:
             InvalidRequestError: The job is wrong; ``param`` names the field.
         """
-        options = check_options(job.options, SileroVadFamily.request_options, param="options")
-        if job.task != "vad":
-            raise InvalidRequestError(f"this model does vad, not {job.task}", param="task")
+        rules = _rules(job)
         if job.audio is None:
             raise InvalidRequestError("audio must be the sound to listen to", param="audio")
-        given = [name for name, value in options.items() if value is not None]
-        rules = Rules(**{name: number_option(options, name) for name in given})
         return _Listening(job.audio, rules)
 
     def run(self, prepared: object, stop: Stop) -> Result:
@@ -187,102 +195,78 @@ class SileroVadSession:
             probabilities, state = detector.step(block, state, stop)
             found.append(probabilities)
         probabilities = np.concatenate(found)
-        spans = find_speech(probabilities.tolist(), len(samples), prepared.rules, frame=_FRAME)
-        return Result(
-            sample_rate=RATE,
-            segments=tuple(
-                Segment(span.start, span.end, confidence=_mean(probabilities, span.start, span.end))
-                for span in spans
-            ),
-        )
+        spans = find_speech(probabilities.tolist(), len(samples), prepared.rules, frame=FRAME)
+        return _result(spans, probabilities)
+
+    def begin(self, job: Job, stop: Stop) -> None:  # noqa: ARG002 - takes no time
+        """Check a live job.
+
+        Raises:
+            InvalidRequestError: The job is wrong; ``param`` names the field.
+        """
+        self._live = Listener(self._open(), _rules(job))
+
+    def feed(self, piece: Piece, stop: Stop) -> Sequence[StreamEvent]:
+        """Listen to a piece, and tell where speech begins and ends as soon as that is settled.
+
+        Raises:
+            InvalidRequestError: It is no sound, or at another rate than the one before.
+            Stopped: ``stop`` was set; ``reset`` before the next job.
+        """
+        return [StreamEvent(boundary=each) for each in self._begun().take(piece, stop)]
+
+    def finish(self, stop: Stop) -> Sequence[StreamEvent]:
+        """Tell what the end settles, and the whole: what ``run`` finds in the same sound.
+
+        Raises:
+            Stopped: ``stop`` was set; ``reset`` before the next job.
+        """
+        live = self._begun()
+        events = [StreamEvent(boundary=each) for each in live.end(stop)]
+        return [*events, StreamEvent(result=_result(live.spans, live.probabilities))]
 
     def reset(self) -> None:
-        """Listen to one frame, to prove that the model still does; there is nothing to forget."""
-        block = np.zeros((1, _CONTEXT + _FRAME), dtype=np.float32)
+        """Forget a live job, and listen to one frame, to prove that the model still does."""
+        self._live = None
+        block = np.zeros((1, CONTEXT + FRAME), dtype=np.float32)
         detector = self._open()
         detector.step(block, detector.start(), Stop())
 
     def close(self) -> None:
         """Let go of the model's weights."""
-        self._detector = None
+        self._detector = self._live = None
 
-    def _open(self) -> "_Detector":
+    def _begun(self) -> Listener:
+        if self._live is None:
+            raise RuntimeError("no live job has begun")
+        return self._live
+
+    def _open(self) -> Detector:
         if self._detector is None:
             raise RuntimeError("the session is closed")
         return self._detector
 
 
-def frames(samples: Samples) -> Iterator[Samples]:
-    """The frames of a sound, each behind the last samples of the one before.
-
-    Args:
-        samples: Shape [samples], at 16 kHz.
-
-    Yields:
-        Shape [frames, 576]; silence stands before the first frame and fills the last.
-    """
-    count = -(-len(samples) // _FRAME)
-    if not count:
-        return
-    padded = np.zeros(_CONTEXT + count * _FRAME, dtype=np.float32)
-    padded[_CONTEXT : _CONTEXT + len(samples)] = samples
-    windows = np.lib.stride_tricks.sliding_window_view(padded, _CONTEXT + _FRAME)[::_FRAME]
-    for first in range(0, count, _BLOCK):
-        yield np.ascontiguousarray(windows[first : first + _BLOCK])
+def _rules(job: Job) -> Rules:
+    """What a job says that speech is, checked with its task."""
+    options = check_options(job.options, SileroVadFamily.request_options, param="options")
+    if job.task != "vad":
+        raise InvalidRequestError(f"this model does vad, not {job.task}", param="task")
+    given = [name for name, value in options.items() if value is not None]
+    return Rules(**{name: number_option(options, name) for name in given})
 
 
-class _Detector(Protocol):
-    """One form of the model."""
-
-    def start(self) -> Sequence[Tensor]:
-        """The state before the first frame."""
-
-    def step(
-        self, block: Samples, state: Sequence[Tensor], stop: Stop
-    ) -> tuple[Samples, Sequence[Tensor]]:
-        """Probabilities of a block of frames, shape [frames], and the state behind it."""
-
-
-class _Sequence:
-    """Reads a row of frames in one call."""
-
-    def __init__(self, session: OrtSession) -> None:
-        self._session = session
-
-    def start(self) -> Sequence[Tensor]:
-        return [np.zeros((1, 1, _STATE), dtype=np.float32) for _ in range(2)]
-
-    def step(
-        self, block: Samples, state: Sequence[Tensor], stop: Stop
-    ) -> tuple[Samples, Sequence[Tensor]]:
-        hidden, cell = state
-        found, *state = self._session.run({"input": block, "h": hidden, "c": cell}, stop)
-        return found.reshape(-1), state
-
-
-class _Stepwise:
-    """Reads one frame a call."""
-
-    def __init__(self, session: OrtSession) -> None:
-        self._session = session
-        self._rate = np.array(RATE, dtype=np.int64)
-
-    def start(self) -> Sequence[Tensor]:
-        return [np.zeros((2, 1, _STATE), dtype=np.float32)]
-
-    def step(
-        self, block: Samples, state: Sequence[Tensor], stop: Stop
-    ) -> tuple[Samples, Sequence[Tensor]]:
-        (current,) = state
-        found = np.empty(len(block), dtype=np.float32)
-        for index, frame in enumerate(block):
-            feeds = {"input": frame[np.newaxis], "state": current, "sr": self._rate}
-            probability, current = self._session.run(feeds, stop)
-            found[index] = probability.item()
-        return found, [current]
+def _result(spans: Sequence[Span], probabilities: Samples) -> Result:
+    return Result(
+        sample_rate=RATE,
+        segments=tuple(
+            Segment(span.start, span.end, confidence=_mean(probabilities, span.start, span.end))
+            for span in spans
+        ),
+    )
 
 
 def _mean(probabilities: Samples, start: int, end: int) -> float:
     """The mean probability of the frames of a stretch."""
-    within = probabilities[start // _FRAME : -(-end // _FRAME)]
+    within = probabilities[start // FRAME : -(-end // FRAME)]
     return float(np.clip(within.mean(), 0, 1)) if len(within) else 0.0
