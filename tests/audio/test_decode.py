@@ -68,7 +68,7 @@ def test_any_rate_is_resampled_to_the_one_wanted(source: int) -> None:
 def test_pieces_are_resampled_as_the_whole_would_be(monkeypatch: pytest.MonkeyPatch) -> None:
     data = file_of(tone(3.0, 44100), 44100)
     whole = decode(data, rate=RATE)
-    monkeypatch.setattr("paraudio.audio._decode._BLOCK_SAMPLES", 1000)
+    monkeypatch.setattr("paraudio.audio._sndfile.BLOCK_SAMPLES", 1000)
     pieces = decode(data, rate=RATE)
     np.testing.assert_allclose(pieces.samples, whole.samples, atol=1e-6)
 
@@ -163,8 +163,9 @@ def _refusals() -> Iterator[tuple[str, bytes, str]]:
     yield "high rate", riff(fmt(rate=384_001), chunk(b"data", b"x" * 98)), "Hz"
     yield "many channels", file_of(np.zeros((100, 17), np.float32)), "channels"
     yield "webm", b"\x1aE\xdf\xa3" + b"\0" * 999, "webm"
-    yield "m4a", b"\0\0\0\x20ftypM4A " + b"\0" * 999, "m4a"
+    yield "m4a", b"\0\0\0\x20ftypM4A " + b"\0" * 999, "mp4"
     yield "aac", (b"\xff\xf1\x50\x80\x02\x1f\xfc" + b"\0" * 10) * 99, "aac"
+    yield "adif", b"ADIF" + b"\0" * 999, "ADIF"
     yield "aiff", file_of(tone(), container="AIFF"), "aiff"
     yield "text", b"just some words\n" * 4000, "text"
     yield "JSON", b'{"file": "a.wav"}', "JSON"
@@ -193,8 +194,10 @@ def test_what_cannot_be_decoded_is_refused_by_name(data: bytes, words: str) -> N
 
 
 def test_refusal_of_another_container_names_the_formats_taken() -> None:
-    with pytest.raises(InvalidRequestError, match="wav, flac, mp3, ogg"):
-        decode(b"\x1aE\xdf\xa3" + b"\0" * 999)
+    with pytest.raises(
+        InvalidRequestError, match=r"wav, flac, mp3, ogg \(vorbis or opus\), webm, m4a or mp4, aac"
+    ):
+        decode(b"caff" + b"\0" * 999)
 
 
 def test_refusal_names_the_field_of_the_caller() -> None:

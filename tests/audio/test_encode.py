@@ -1,6 +1,7 @@
 import io
 import math
 
+import av
 import numpy as np
 import pytest
 import soundfile
@@ -11,7 +12,6 @@ from tests.audio.sounds import RATE, pitch, tone
 
 from paraudio.audio import (
     FORMATS,
-    WavStream,
     content_type,
     decode,
     encode,
@@ -21,6 +21,8 @@ from paraudio.audio import (
 )
 from paraudio.engines import Audio, Stop, Stopped
 from paraudio.errors import InvalidRequestError
+
+COMPRESSED = ["mp3", "flac", "opus", "aac"]
 
 
 def test_wav_is_what_another_library_reads() -> None:
@@ -44,6 +46,7 @@ def test_encoded_sound_decodes_to_the_same() -> None:
 
 def test_each_format_has_a_content_type() -> None:
     assert {name: content_type(name) for name in FORMATS} == {
+        "aac": "audio/aac",
         "flac": "audio/flac",
         "mp3": "audio/mpeg",
         "opus": "audio/ogg",
@@ -52,21 +55,25 @@ def test_each_format_has_a_content_type() -> None:
     }
 
 
-@pytest.mark.parametrize("container", ["flac", "mp3", "opus"])
+@pytest.mark.parametrize("container", COMPRESSED)
 @pytest.mark.parametrize("rate", [8000, 16000, 22050, 44100, 96000])
 def test_compressed_sound_is_the_same_tone_of_the_same_length(container: str, rate: int) -> None:
     back = decode(encode(Audio(tone(10, rate), rate), container))
-    assert len(back.samples) / back.rate == pytest.approx(10, abs=0.1)
+    assert len(back.samples) / back.rate == pytest.approx(10, abs=3 * 1024 / min(rate, 48_000))
     assert pitch(back.samples, back.rate) == pytest.approx(440, abs=1)
     middle = back.samples[back.rate : -back.rate]
-    assert np.sqrt(np.mean(middle**2)) == pytest.approx(0.3 / math.sqrt(2), rel=0.05)
+    assert np.sqrt(np.mean(middle**2)) == pytest.approx(
+        0.3 / math.sqrt(2), rel=0.06
+    )  # LAME turns it down
 
 
 @pytest.mark.parametrize("container", FORMATS)
 def test_no_sound_is_a_whole_file_too(container: str) -> None:
     data = encode(Audio(np.empty(0, np.float32), RATE), container)
-    if container != "pcm":
-        assert soundfile.info(io.BytesIO(data)).duration < 0.1
+    if container == "wav":
+        assert soundfile.info(io.BytesIO(data)).frames == 0
+    elif container != "pcm":
+        assert decode(data).seconds < 0.2
 
 
 def test_flac_keeps_each_sample() -> None:
@@ -83,7 +90,23 @@ def test_a_compressed_file_is_what_its_name_says(container: str, subtype: str) -
     assert soundfile.info(io.BytesIO(encode(Audio(tone(), RATE), container))).subtype == subtype
 
 
-def test_compressing_ends_where_its_check_says_so() -> None:
+@pytest.mark.parametrize("container", FORMATS)
+def test_equal_sounds_give_equal_bytes(container: str) -> None:
+    sound = Audio(tone(3.0, 22_050), 22_050)
+    assert encode(sound, container) == encode(sound, container)
+
+
+@pytest.mark.parametrize("container", COMPRESSED)
+def test_a_file_says_nothing_about_who_made_it(container: str) -> None:
+    data = encode(Audio(tone(), RATE), container)
+    with av.open(io.BytesIO(data)) as file:
+        assert file.metadata == {}
+        assert file.streams.audio[0].metadata == {}
+    assert b"paraudio" not in data
+
+
+@pytest.mark.parametrize("container", COMPRESSED)
+def test_compressing_ends_where_its_check_says_so(container: str) -> None:
     looks = 0
 
     def check() -> None:
@@ -93,7 +116,7 @@ def test_compressing_ends_where_its_check_says_so() -> None:
             raise TimeoutError
 
     with pytest.raises(TimeoutError):
-        encode(Audio(tone(60), RATE), "mp3", check=check)
+        encode(Audio(tone(60), RATE), container, check=check)
     assert looks == 3
 
 
@@ -101,26 +124,10 @@ def test_compressing_ends_where_its_check_says_so() -> None:
 def test_unknown_format_is_refused_by_name(container: str) -> None:
     for call in (lambda: content_type(container), lambda: encode(Audio(tone(), RATE), container)):
         with pytest.raises(
-            InvalidRequestError, match="one of wav, mp3, flac, opus, pcm,"
+            InvalidRequestError, match="one of wav, mp3, flac, opus, aac, pcm,"
         ) as caught:
             call()
         assert caught.value.param == "response_format"
-
-
-def test_wav_stream_is_one_header_of_unknown_size_and_gapless_sound() -> None:
-    stream = WavStream(RATE)
-    pieces = [tone(0.1, hertz=hertz) for hertz in (300, 500, 700)]
-    data = stream.header() + b"".join(stream.piece(Audio(piece, RATE)) for piece in pieces)
-    assert data[4:8] == data[40:44] == b"\xff\xff\xff\xff"
-    assert data.count(b"RIFF") == 1
-    np.testing.assert_array_equal(to_int16(decode(data).samples), to_int16(np.concatenate(pieces)))
-    samples, _ = soundfile.read(io.BytesIO(data), dtype="int16")
-    np.testing.assert_array_equal(samples, to_int16(np.concatenate(pieces)))
-
-
-def test_wav_stream_refuses_a_piece_of_another_rate() -> None:
-    with pytest.raises(ValueError, match="22050"):
-        WavStream(22050).piece(Audio(tone(), RATE))
 
 
 def test_all_16_bit_values_survive_the_way_to_float_and_back() -> None:

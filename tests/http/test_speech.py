@@ -11,7 +11,7 @@ from tests.http.conftest import OpenWorld, World, spec
 from tests.http.sounds import heard
 from trio.testing import MockClock
 
-from paraudio.audio import FORMATS, content_type
+from paraudio.audio import FORMATS, content_type, decode
 from paraudio.engines import Audio, Job, Voice
 from paraudio.engines.families._simulated_sound import tone
 
@@ -95,14 +95,10 @@ async def test_every_format_comes_with_its_content_type(
     reply = await speak(world, response_format=kind)
     assert reply.headers["content-type"] == content_type(kind)
     if kind != "pcm":
-        samples, rate = heard(reply.body)
-        assert len(samples) / rate == pytest.approx(0.44, abs=0.1)
+        assert decode(reply.body).seconds == pytest.approx(0.44, abs=0.15)
 
 
-UNMADE = [kind for kind in ("mp3", "opus", "aac", "flac") if kind not in FORMATS]
-
-
-@pytest.mark.parametrize("kind", [*UNMADE, "WAV", "", 5, "../wav"])
+@pytest.mark.parametrize("kind", ["WAV", "ogg", "m4a", "", 5, "../wav"])
 async def test_a_format_that_is_not_made_is_refused_with_those_that_are(
     world: World, autojump_clock: MockClock, kind: object
 ) -> None:
@@ -110,8 +106,7 @@ async def test_a_format_that_is_not_made_is_refused_with_those_that_are(
     error = reply.error()
     assert reply.status == 400
     assert error["param"] == "response_format"
-    assert "wav" in error["message"]
-    assert "json" in error["message"]
+    assert "one of wav, mp3, flac, opus, aac, pcm, json" in error["message"]
     assert not world.model().loaded
 
 

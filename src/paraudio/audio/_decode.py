@@ -1,16 +1,16 @@
 """Sound files in: recognised by content, bounded, mixed to one channel, resampled."""
 
+import time
 from collections.abc import Callable
 from typing import Final
 
 import numpy as np
-import soundfile
 
 from paraudio.audio._resample import MAX_RATE, MIN_RATE, Resampler
-from paraudio.audio._riff import BadWavError, plain_wav
-from paraudio.audio._sniff import TAKEN, Kind, name_other, sniff
-from paraudio.audio._view import View
-from paraudio.engines import Audio, Samples
+from paraudio.audio._sndfile import SndfileSource
+from paraudio.audio._sniff import TAKEN, name_other, sniff
+from paraudio.audio._source import Claim, Piece, Sink, Source, UnusableError
+from paraudio.engines import Audio
 from paraudio.errors import InvalidRequestError
 
 MAX_SECONDS: Final = 4 * 3600.0
@@ -23,10 +23,12 @@ A few kilobytes of a compressed format can hold hours of many channels; this bou
 memory that they can cause.
 """
 
+MAX_WORK_SECONDS: Final = 600.0
+"""The longest time that one file may take to be decoded, in seconds."""
+
 MAX_CHANNELS: Final = 16
-_BLOCK_SAMPLES: Final = 1 << 18
-_MP3_SLACK: Final = 2 * 1152 + 1105
-"""Frames that an mp3 may count and its decoder drop: one at each end, and the delay."""
+_ROUNDING_S: Final = 1e-6
+_NOTHING: Final = np.empty(0, np.float32)
 
 
 def decode(
@@ -35,6 +37,7 @@ def decode(
     rate: int | None = None,
     most_rate: int | None = None,
     max_seconds: float = MAX_SECONDS,
+    max_work_s: float = MAX_WORK_SECONDS,
     param: str = "file",
     check: Callable[[], None] | None = None,
 ) -> Audio:
@@ -42,10 +45,13 @@ def decode(
 
     Args:
         data: The file: wav (integers of 8 to 32 bits, floats, extensible, sizes unknown to the
-            writer), flac, mp3, ogg with vorbis or opus.
+            writer), flac, mp3, ogg with vorbis or opus, webm or Matroska, m4a, mp4, mov or 3gp,
+            bare aac (ADTS). Of a video only the first sound is heard.
         rate: Frames a second wanted, or None for the file's own.
         most_rate: The most frames a second of any use, so that no more is held in memory than that.
-        max_seconds: The longest sound taken, in seconds.
+        max_seconds: The longest sound taken, in seconds. A file that says that it is longer is
+            refused before anything is unpacked.
+        max_work_s: The longest time to work on it, in seconds.
         param: The field that holds the file, for the error.
         check: Called between blocks; what it raises ends the decoding (a stop, a cancellation).
 
@@ -56,121 +62,128 @@ def decode(
         InvalidRequestError: The file is empty, cut off, no such format, or over a limit.
     """
     view = memoryview(data).cast("B")
+    limits = _Limits(max_seconds, max_work_s, check)
     try:
-        kind, file = _open(view)
-        with file:
-            target = int(file.samplerate) if rate is None else rate
-            target = target if most_rate is None else min(target, most_rate)
-            return _read(file, kind, target, max_seconds, check)
-    except (_Unusable, BadWavError) as error:
+        limits.look()
+        with _open(view, limits) as source:
+            limits.judge(source.claim)
+            return _read(source, rate, most_rate, limits)
+    except UnusableError as error:
         message = f"{param} cannot be decoded: {error}"
         raise InvalidRequestError(message, param=param) from error
 
 
-class _Unusable(Exception):  # noqa: N818 - it never leaves this module
-    """Why the file cannot be used, in words for the caller."""
+class _Limits:
+    """What a file may be, and cost."""
+
+    def __init__(
+        self, max_seconds: float, max_work_s: float, check: Callable[[], None] | None
+    ) -> None:
+        self._max_seconds = max_seconds
+        self._work_s = max_work_s
+        self._ends = time.monotonic() + max_work_s
+        self._check = check
+        self._seconds = 0.0
+        self._samples = 0
+
+    def look(self) -> None:
+        """End the work if nobody waits for it any more, or if it has taken too long."""
+        if self._check is not None:
+            self._check()
+        if time.monotonic() > self._ends:
+            raise UnusableError(f"it takes longer than {self._work_s:.0f} s to decode")
+
+    def judge(self, claim: Claim) -> None:
+        """Refuse what says of itself that it is over a limit."""
+        self._judge_shape(claim.rate, claim.channels)
+        if claim.seconds is not None:
+            self._judge_length(claim.seconds, claim.seconds * claim.rate * claim.channels, claim)
+
+    def count(self, piece: Piece) -> None:
+        """Refuse what is over a limit, whatever it said."""
+        frames, channels = piece.samples.shape
+        self._judge_shape(piece.rate, channels)
+        self._seconds += frames / piece.rate
+        self._samples += frames * channels
+        self._judge_length(self._seconds, self._samples, Claim(piece.rate, channels, None))
+
+    def _judge_shape(self, rate: int, channels: int) -> None:
+        if not MIN_RATE <= rate <= MAX_RATE:
+            raise UnusableError(f"its rate is {rate} Hz; {MIN_RATE} to {MAX_RATE} Hz are taken")
+        if channels > MAX_CHANNELS:
+            raise UnusableError(f"it has {channels} channels; up to {MAX_CHANNELS} are taken")
+
+    def _judge_length(self, seconds: float, samples: float, shape: Claim) -> None:
+        if seconds > self._max_seconds + _ROUNDING_S or samples > MAX_SAMPLES:
+            most = min(self._max_seconds, MAX_SAMPLES / (shape.rate * shape.channels))
+            raise UnusableError(f"it is longer than {most:.0f} s, the longest taken here")
 
 
-def _open(view: memoryview) -> tuple[Kind, soundfile.SoundFile]:
+def _open(view: memoryview, limits: _Limits) -> Source:
     if not view:
-        raise _Unusable("the file is empty")
+        raise UnusableError("the file is empty")
     found = sniff(view)
     if found is None:
-        raise _Unusable(f"it is {name_other(view)}; send one of: {TAKEN}")
+        raise UnusableError(f"it is {name_other(view)}; send one of: {TAKEN}")
     kind, start = found
-    if kind == "wav":
-        head, body = plain_wav(view[start:])
-        if not body:
-            raise _Unusable("the wav file holds no sound")
-        source = View(head, body)
-    else:
-        source = View(view[start:])
-    try:
-        return kind, soundfile.SoundFile(source)
-    except (soundfile.SoundFileError, RuntimeError, ValueError) as error:
-        raise _Unusable(f"it is a broken or unknown kind of {kind} ({_reason(error)})") from error
+    if kind in {"wav", "mp3", "ogg"}:
+        return SndfileSource(view[start:], kind)
+    from paraudio.audio._demux import DemuxSource  # noqa: PLC0415 - 20 MB, for those who need it
+
+    return DemuxSource(view[start:], kind, look=limits.look)
 
 
-def _read(
-    file: soundfile.SoundFile,
-    kind: Kind,
-    target: int,
-    max_seconds: float,
-    check: Callable[[], None] | None,
-) -> Audio:
-    source, channels = int(file.samplerate), int(file.channels)
-    if not MIN_RATE <= source <= MAX_RATE:
-        raise _Unusable(f"its rate is {source} Hz; {MIN_RATE} to {MAX_RATE} Hz are taken")
-    if channels > MAX_CHANNELS:
-        raise _Unusable(f"it has {channels} channels; up to {MAX_CHANNELS} are taken")
-    most = int(min(max_seconds * source, MAX_SAMPLES // channels))
-    resampler = Resampler(source, target)
-    sink = _Sink()
-    block = max(1, _BLOCK_SAMPLES // channels)
-    frames = 0
-    while True:
-        if check is not None:
-            check()
-        piece = _block(file, block, kind)
-        frames += len(piece)
-        if frames > most:
-            raise _Unusable(f"it is longer than {most / source:.0f} s, the longest taken here")
-        sink.add(resampler.push(_mono(piece), last=len(piece) < block))
-        if len(piece) < block:
-            break
-    _check_length(file, kind, frames)
-    samples = sink.samples()
-    if not len(samples):
-        raise _Unusable("it holds no sound")
-    return Audio(samples, target)
+def _read(source: Source, rate: int | None, most_rate: int | None, limits: _Limits) -> Audio:
+    sink = _Resampled(rate, most_rate)
+    for piece in source.pieces():
+        limits.count(piece)
+        sink.add(piece)
+        limits.look()
+    return sink.audio()
 
 
-def _block(file: soundfile.SoundFile, frames: int, kind: Kind) -> Samples:
-    """The next block, shape [frames, channels]; shorter only at the end."""
-    try:
-        piece = file.read(frames, dtype="float32", always_2d=True)
-    except (soundfile.SoundFileError, RuntimeError, ValueError) as error:
-        raise _Unusable(f"the {kind} is damaged or cut off ({_reason(error)})") from error
-    return np.asarray(piece, dtype=np.float32)
+class _Resampled:
+    """Collects pieces at one rate: the one wanted, or that of the first."""
 
+    def __init__(self, rate: int | None, most_rate: int | None) -> None:
+        self._rate = rate
+        self._most_rate = most_rate
+        self._target = 0
+        self._source = 0
+        self._resampler: Resampler | None = None
+        self._sink = Sink()
 
-def _mono(piece: Samples) -> Samples:
-    if piece.shape[1] == 1:
-        return piece[:, 0]
-    return np.asarray(piece.mean(axis=1), dtype=np.float32)
+    def add(self, piece: Piece) -> None:
+        """Append a piece; one of another rate than the last starts anew."""
+        if not len(piece.samples):
+            return
+        mono = piece.mono()
+        resampler = self._resampler
+        if resampler is None or piece.rate != self._source:
+            self._finish()
+            resampler = self._begin(piece.rate)
+        self._sink.add(resampler.push(mono, last=False))
 
+    def audio(self) -> Audio:
+        """The whole.
 
-def _check_length(file: soundfile.SoundFile, kind: Kind, frames: int) -> None:
-    """Refuse what ended before the length that the file itself declares."""
-    declared = int(file.frames)
-    slack = _MP3_SLACK if kind == "mp3" else 0
-    if kind in {"mp3", "flac"} and declared < 2**62 and frames + slack < declared:
-        raise _Unusable(f"the {kind} is cut off: it holds {frames} of {declared} frames")
+        Raises:
+            UnusableError: There is nothing.
+        """
+        self._finish()
+        samples = self._sink.samples()
+        if not len(samples):
+            raise UnusableError("it holds no sound")
+        return Audio(samples, self._target)
 
+    def _begin(self, source: int) -> Resampler:
+        if not self._target:
+            target = source if self._rate is None else self._rate
+            self._target = target if self._most_rate is None else min(target, self._most_rate)
+        self._source = source
+        self._resampler = Resampler(source, self._target)
+        return self._resampler
 
-def _reason(error: Exception) -> str:
-    """The library's own words, without the address of our memory view."""
-    text = getattr(error, "error_string", None) or type(error).__name__
-    return str(text).strip().rstrip(".")
-
-
-class _Sink:
-    """Grows like a list but holds one array, so that the sound is in memory about once."""
-
-    def __init__(self) -> None:
-        self._buffer: Samples = np.empty(0, dtype=np.float32)
-        self._used = 0
-
-    def add(self, piece: Samples) -> None:
-        """Append a piece, shape [frames]."""
-        need = self._used + len(piece)
-        if need > len(self._buffer):
-            grown = np.empty(max(need, len(self._buffer) * 3 // 2), dtype=np.float32)
-            grown[: self._used] = self._buffer[: self._used]
-            self._buffer = grown
-        self._buffer[self._used : need] = piece
-        self._used = need
-
-    def samples(self) -> Samples:
-        """All pieces joined, shape [frames]."""
-        return self._buffer[: self._used]
+    def _finish(self) -> None:
+        if self._resampler is not None:
+            self._sink.add(self._resampler.push(_NOTHING, last=True))

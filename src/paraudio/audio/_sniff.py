@@ -1,10 +1,13 @@
 """What a file is, by its bytes; names and declared types are not looked at."""
 
-from typing import Final, Literal
+from collections.abc import Callable
+from typing import Final, Literal, TypeAlias
 
-Kind = Literal["wav", "flac", "mp3", "ogg"]
+_ReadFrame: TypeAlias = Callable[[bytes], tuple[int, int] | None]
 
-TAKEN: Final = "wav, flac, mp3, ogg (vorbis or opus)"
+Kind = Literal["wav", "flac", "mp3", "ogg", "webm", "mp4", "aac"]
+
+TAKEN: Final = "wav, flac, mp3, ogg (vorbis or opus), webm, m4a or mp4, aac"
 """The formats taken, for messages."""
 
 _SEARCHED: Final = 65536
@@ -12,9 +15,7 @@ _ID3_HEAD: Final = 10
 
 # Other containers, so that the refusal can say what was sent: offset, magic, name.
 _OTHERS: Final = (
-    (0, b"\x1aE\xdf\xa3", "webm or Matroska"),
-    (4, b"ftyp", "m4a or mp4"),
-    (0, b"ADIF", "aac"),
+    (0, b"ADIF", "aac without frames of its own (ADIF)"),
     (0, b"FORM", "aiff"),
     (0, b"RIFX", "big-endian wav"),
     (0, b"caff", "caf"),
@@ -35,6 +36,10 @@ _BITRATES: Final = {
     (2, 2): (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
 }
 _RATES: Final = (44100, 48000, 32000)
+_ADTS_RATES: Final = 13
+
+_BOXES: Final = frozenset({b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip", b"pnot"})
+"""What an mp4 or QuickTime file may begin with."""
 
 
 def sniff(data: memoryview) -> tuple[Kind, int] | None:
@@ -44,7 +49,7 @@ def sniff(data: memoryview) -> tuple[Kind, int] | None:
         data: The whole file, as bytes.
 
     Returns:
-        The kind and the offset at which it begins (ID3 tags come before mp3 and flac), or None.
+        The kind and the offset at which it begins (an ID3 tag may come before it), or None.
     """
     start = _after_id3(data)
     head = bytes(data[start : start + 12])
@@ -54,8 +59,12 @@ def sniff(data: memoryview) -> tuple[Kind, int] | None:
         return "flac", start
     if head[:4] == b"OggS":
         return "ogg", start
-    first = _find_mp3(data[start : start + _SEARCHED], len(data) - start)
-    return None if first is None else ("mp3", start + first)
+    if head[:4] == b"\x1aE\xdf\xa3":
+        return "webm", start
+    if head[4:8] in _BOXES:
+        return "mp4", start
+    kind, first = _find_frames(data[start : start + _SEARCHED], len(data) - start)
+    return None if kind is None else (kind, start + first)
 
 
 def name_other(data: memoryview) -> str:
@@ -64,8 +73,6 @@ def name_other(data: memoryview) -> str:
     for offset, magic, name in _OTHERS:
         if head[offset:].startswith(magic):
             return name
-    if len(head) > 1 and head[0] == 0xFF and head[1] & 0xF6 == 0xF0:
-        return "aac"
     if head and all(32 <= byte < 127 or byte in b"\t\r\n" for byte in head):
         return "text"
     return "no audio format that is known here"
@@ -83,8 +90,8 @@ def _after_id3(data: memoryview) -> int:
     return at
 
 
-def _find_mp3(head: memoryview, length: int) -> int | None:
-    """The offset of the first of three MPEG audio frames in a row (or of all up to the end).
+def _find_frames(head: memoryview, length: int) -> tuple[Kind | None, int]:
+    """The kind and offset of the first of three frames in a row (or of all up to the end).
 
     One sync word means nothing: random bytes hold one every two kilobytes. A chain of headers
     that agree, each where the one before says, is beyond chance.
@@ -92,23 +99,25 @@ def _find_mp3(head: memoryview, length: int) -> int | None:
     window = bytes(head)
     at = window.find(b"\xff")
     while at >= 0:
-        if _is_chain(window, at, length):
-            return at
+        if _is_chain(window, at, length, _mp3_frame):
+            return "mp3", at
+        if _is_chain(window, at, length, _adts_frame):
+            return "aac", at
         at = window.find(b"\xff", at + 1)
-    return None
+    return None, 0
 
 
-def _is_chain(window: bytes, at: int, length: int) -> bool:
+def _is_chain(window: bytes, at: int, length: int, read: _ReadFrame) -> bool:
     want = 0
     for count in range(3):
-        frame = _mp3_frame(window[at : at + 4])
+        frame = read(window[at : at + 6])
         if frame is None or (count and frame[1] != want):
             return False
         at += frame[0]
         want = frame[1]
         if at >= length:
             return at == length and count > 0
-        if at + 4 > len(window):
+        if at + 6 > len(window):
             return count > 0
     return True
 
@@ -127,3 +136,14 @@ def _mp3_frame(head: bytes) -> tuple[int, int] | None:
     rate = _RATES[rate_index] >> (0 if first else 1 if version == 2 else 2)
     slots = 144 if first or layer == 2 else 72
     return slots * bitrate // rate + (head[2] >> 1 & 1), version << 4 | layer << 2 | rate_index
+
+
+def _adts_frame(head: bytes) -> tuple[int, int] | None:
+    """As for mp3 (ISO 13818-7, 6.2): version, profile, rate and channels are of the whole file."""
+    if len(head) < 6 or head[0] != 0xFF or head[1] & 0xF6 != 0xF0:
+        return None
+    length = (head[3] & 3) << 11 | head[4] << 3 | head[5] >> 5
+    shortest = 7 if head[1] & 1 else 9
+    if head[2] >> 2 & 15 >= _ADTS_RATES or length < shortest:
+        return None
+    return length, head[1] << 16 | (head[2] & 0xFD) << 8 | head[3] & 0xC0

@@ -7,7 +7,7 @@ _WHENCE: Final = (io.SEEK_SET, io.SEEK_CUR, io.SEEK_END)
 
 
 class View:
-    """What libsndfile needs of a file, over a head and a body that lie apart in memory."""
+    """What the libraries need of a file, over a head and a body that lie apart in memory."""
 
     def __init__(self, *parts: bytes | memoryview) -> None:
         self._parts = [memoryview(part).cast("B") for part in parts]
@@ -19,6 +19,11 @@ class View:
         base = (0, self._at, self._size)[_WHENCE.index(whence)]
         self._at = min(max(base + offset, 0), self._size)
         return self._at
+
+    def read(self, size: int) -> bytes:
+        """Up to ``size`` bytes, none at the end."""
+        buffer = bytearray(min(size, self._size - self._at))
+        return bytes(memoryview(buffer)[: self.readinto(buffer)])
 
     def tell(self) -> int:
         """The place of the next read."""

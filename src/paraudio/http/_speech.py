@@ -1,10 +1,11 @@
 """``POST /v1/audio/speech``: text in, sound out, whole or as it is made."""
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, ParamSpec
 
 from quart.wrappers import Response
 
-from paraudio.audio import FORMATS, WavStream, content_type, encode
+from paraudio.audio import FORMATS, Growing, content_type, encode, open_growing
 from paraudio.engines import Audio, StreamEvent
 from paraudio.http._ask import Ask, speech_ask
 from paraudio.http._body import read_json
@@ -18,10 +19,15 @@ from paraudio.http._sse import EventFrames, Frames, no_result, sse
 from paraudio.http._work import Done, Watch, open_stream, perform
 from paraudio.http._workers import Workers, check_cancelled
 
+P = ParamSpec("P")
+
 SPEECH_FORMATS: Final = (*FORMATS, "json")
 STREAM_FORMATS: Final = ("sse", "audio")
-GROWING: Final = ("wav", "pcm")
+GROWING: Final = FORMATS
 """The formats that can be sent while they grow."""
+
+PLAIN: Final = ("wav", "pcm")
+"""The formats whose making is a copy of memory; the others are worth a thread of their own."""
 
 
 async def create_speech(exchange: Exchange) -> Response:
@@ -64,10 +70,9 @@ async def _whole(exchange: Exchange, ask: Ask, kind: str) -> Response:
                 "timing": done.timing.json(),
             }
             return json_answer(body, headers=headers)
-        if kind in GROWING:
+        if kind in PLAIN:
             data = await off_loop(workers, audio, encode, audio, kind)
         else:
-            # Compressing is slow even where the sound is short.
             data = await workers.run(encode, audio, kind, check=check_cancelled)
         return bytes_answer(data, content_type(kind), headers=headers)
 
@@ -107,37 +112,51 @@ class DeltaFrames(EventFrames[StreamEvent]):
 
 
 class GrowingFrames(Frames[StreamEvent]):
-    """Sound in one container while it is made: a wav without sizes, or bare samples."""
+    """Sound in one file that grows while it is made. Its encoder is freed with the exchange."""
 
     def __init__(self, exchange: Exchange, kind: str) -> None:
         self.content_type = content_type(kind)
         self._workers = exchange.core.workers
         self._kind = kind
-        self._wav: WavStream | None = None
+        self._file: Growing | None = None
         self._complete = False
+        exchange.call_after(self._close)
 
     async def event(self, event: StreamEvent) -> bytes:
-        """The bytes of a piece, the first one with the head of its container."""
-        self._complete |= event.result is not None
-        audio = event.audio
-        if audio is None:
-            return b""
-        if self._kind == "pcm":
-            return await off_loop(self._workers, audio, encode, audio, "pcm")
-        head = b""
-        if self._wav is None:
-            self._wav = WavStream(audio.rate)
-            head = self._wav.header()
-        return head + await off_loop(self._workers, audio, self._wav.piece, audio)
+        """The bytes of a piece; the first one with the head, the last one with the end."""
+        data = b""
+        if event.audio is not None:
+            data = await self._push(event.audio)
+        if event.result is not None:
+            self._complete = True
+            if self._file is not None:
+                data += await self._run(event.audio, self._file.end)
+        return data
+
+    async def _push(self, audio: Audio) -> bytes:
+        if self._file is None:
+            self._file = open_growing(self._kind, audio.rate)
+        return await self._run(audio, self._file.push, audio)
+
+    async def _run(
+        self, audio: Audio | None, call: Callable[P, bytes], *args: P.args, **kwargs: P.kwargs
+    ) -> bytes:
+        if self._kind in PLAIN:
+            return await off_loop(self._workers, audio, call, *args, **kwargs)
+        return await self._workers.run(call, *args, **kwargs)
 
     def end(self) -> bytes:
-        """Nothing: such a stream ends where it ends."""
+        """Nothing: the end came with the result."""
         if not self._complete:
             raise no_result()
         return b""
 
     def failed(self, answer: Answer) -> None:
         """There is no place for an error in a sound; the stream is cut off."""
+
+    def _close(self) -> None:
+        if self._file is not None:
+            self._file.close()
 
 
 ROUTES = (Route("POST", "/v1/audio/speech", create_speech),)

@@ -1,0 +1,215 @@
+"""Webm, mp4, aac and flac, read by ffmpeg's libraries through PyAV.
+
+The library is told which container it is and which codecs may open: nothing is guessed, no picture
+is decoded, and nothing but the bytes at hand is opened, whatever a file refers to.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, Final, NoReturn, Self, cast
+
+import av
+import numpy as np
+from av.audio import AudioStream
+from av.audio.codeccontext import AudioCodecContext
+from av.container import InputContainer
+
+from paraudio.audio._boxes import check_tables
+from paraudio.audio._lengths import adts_seconds, last_cluster_s
+from paraudio.audio._sniff import Kind
+from paraudio.audio._source import BLOCK_SAMPLES, Claim, Piece, UnusableError
+from paraudio.audio._view import View
+from paraudio.engines import Samples
+
+_DEMUXERS: Final = {"webm": "matroska", "mp4": "mov", "aac": "aac", "flac": "flac"}
+_CODECS: Final = frozenset(
+    {"aac", "aac_fixed", "alac", "opus", "vorbis", "flac", "mp3", "mp3float", "mp2", "mp2float"}
+    | {"ac3", "eac3", "amrnb", "amrwb", "pcm_alaw", "pcm_mulaw", "pcm_u8", "pcm_s8"}
+    | {
+        f"pcm_{kind}{order}"
+        for kind in ("s16", "s24", "s32", "f32", "f64")
+        for order in ("le", "be")
+    }
+)
+_OPTIONS: Final = {
+    "codec_whitelist": ",".join(sorted(_CODECS)),
+    "protocol_whitelist": "",
+    # Enough to know what the sound is; the picture beside it is of no interest.
+    "probesize": "1000000",
+    "max_streams": "64",
+}
+_BUFFER_BYTES: Final = 1 << 18
+_MAX_BAD: Final = 0.1
+"""The part of the packets that may be damaged, beside two."""
+
+_SCALES: Final = {"i2": 2**15, "i4": 2**31, "i8": 2**63}
+_LOOK_EVERY: Final = 16
+_MICRO: Final = 1_000_000
+
+# Tags may be in any encoding; later releases take them as they are.
+_TAGS: Final[dict[str, Any]] = (
+    {"metadata_errors": "replace"} if int(av.__version__.partition(".")[0]) < 19 else {}
+)
+
+
+class DemuxSource:
+    """A file that ffmpeg's libraries read; only its first sound."""
+
+    def __init__(self, view: memoryview, kind: Kind, *, look: Callable[[], None]) -> None:
+        """Open it.
+
+        Args:
+            view: The file, from its first own byte on.
+            kind: What it is.
+            look: Called now and then; what it raises ends the work.
+
+        Raises:
+            UnusableError: It is broken, or has no sound that can be decoded.
+        """
+        self._kind = kind
+        self._look = look
+        self._view = view
+        if kind == "mp4":
+            check_tables(view)
+        look()
+        with ExitStack() as stack:
+            self._file = stack.enter_context(_open(View(view), kind))
+            self._stream = _sound_of(self._file)
+            self._stack = stack.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    @property
+    def claim(self) -> Claim:
+        """What its head says, or the places of its frames."""
+        context = self._stream.codec_context
+        rate = context.sample_rate
+        seconds = adts_seconds(self._view) if self._kind == "aac" else self._seconds()
+        return Claim(rate, context.layout.nb_channels, seconds)
+
+    def _seconds(self) -> float | None:
+        stream, base = self._stream, self._stream.time_base
+        if stream.duration is not None and base is not None:
+            return stream.duration * base.numerator / base.denominator
+        if self._file.duration is not None:
+            return self._file.duration / _MICRO
+        return last_cluster_s(self._view) if self._kind == "webm" else None
+
+    def pieces(self) -> Iterator[Piece]:
+        """Its sound, in blocks of one rate and one count of channels."""
+        block: list[Samples] = []
+        rate = 0
+        for frame in self._frames():
+            samples = _floats(frame)
+            full = sum(map(len, block)) * samples.shape[1] >= BLOCK_SAMPLES
+            if block and (full or frame.sample_rate != rate or _wider(block, samples)):
+                yield Piece(np.concatenate(block), rate)
+                block = []
+            rate = frame.sample_rate
+            block.append(samples)
+        if block:
+            yield Piece(np.concatenate(block), rate)
+
+    def _frames(self) -> Iterator[av.AudioFrame]:
+        """What can be decoded of it; a recorder's first and last packets are often damaged."""
+        good = bad = samples = 0
+        for packet in self._packets():
+            try:
+                frames = packet.decode()
+            except av.FFmpegError:
+                bad += 1
+                continue
+            for frame in frames:
+                good += 1
+                samples += frame.samples
+                yield frame
+        if not good or bad > 2 + _MAX_BAD * good:
+            raise UnusableError(f"the {self._kind} is damaged or cut off, or holds no sound")
+        if self._kind == "flac":
+            self._check_flac(samples, bad)
+
+    def _check_flac(self, samples: int, bad: int) -> None:
+        """A flac says how long it is, and each frame has its checksum."""
+        claim = self.claim
+        declared = samples if claim.seconds is None else round(claim.seconds * claim.rate)
+        if bad or samples != declared:
+            raise UnusableError(
+                f"the flac is damaged or cut off: it holds {samples} of {declared} frames"
+            )
+
+    def _packets(self) -> "Iterator[av.Packet[AudioStream]]":
+        try:
+            for count, packet in enumerate(self._file.demux(self._stream)):
+                if count % _LOOK_EVERY == 0:
+                    self._look()
+                yield packet
+        except av.FFmpegError as error:
+            raise UnusableError(f"the {self._kind} is damaged ({_reason(error)})") from error
+
+
+def _open(view: View, kind: Kind) -> InputContainer:
+    try:
+        opened: InputContainer = av.open(
+            view,
+            "r",
+            format=_DEMUXERS[kind],
+            options=_OPTIONS,
+            buffer_size=_BUFFER_BYTES,
+            io_open=_refuse,
+            **_TAGS,
+        )
+    except (av.FFmpegError, UnicodeError) as error:
+        raise UnusableError(f"it is a broken {kind} ({_reason(error)})") from error
+    else:
+        return opened
+
+
+def _refuse(url: str, flags: int, options: object) -> NoReturn:
+    """Open nothing beside the file itself, whatever it refers to."""
+    del flags, options
+    raise PermissionError(url)
+
+
+def _sound_of(file: InputContainer) -> AudioStream:
+    streams = file.streams.audio
+    if not streams:
+        raise UnusableError("it holds no sound")
+    for stream in streams:
+        # The types say that there is one; without a decoder there is none.
+        context = cast("AudioCodecContext | None", stream.codec_context)
+        if context is not None and context.name in _CODECS:
+            context.thread_count = 1
+            return stream
+    raise UnusableError("its sound is in a codec that is not taken here")
+
+
+def _wider(block: list[Samples], samples: Samples) -> bool:
+    return bool(block[0].shape[1] != samples.shape[1])
+
+
+def _floats(frame: av.AudioFrame) -> Samples:
+    """The samples, shape [frames, channels], in [-1, 1] as far as the file keeps to it."""
+    array = frame.to_ndarray()
+    channels = frame.layout.nb_channels
+    shaped = array.T if frame.format.is_planar else array.reshape(-1, channels)
+    kind = array.dtype.str[1:]
+    if kind == "u1":
+        return (shaped.astype(np.float32) - 128) / np.float32(128)
+    if kind in _SCALES:
+        return shaped.astype(np.float32) / np.float32(_SCALES[kind])
+    return np.asarray(shaped, dtype=np.float32)
+
+
+def _reason(error: Exception) -> str:
+    """The library's own words for what is wrong."""
+    return str(getattr(error, "strerror", None) or type(error).__name__)

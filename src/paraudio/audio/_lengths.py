@@ -1,0 +1,58 @@
+"""How long a file is whose head does not say it, found without unpacking anything."""
+
+import struct
+from typing import Final
+
+ADTS_RATES: Final = (
+    *(96_000, 88_200, 64_000, 48_000, 44_100, 32_000),
+    *(24_000, 22_050, 16_000, 12_000, 11_025, 8000, 7350),
+)
+"""Frames a second by the index in an ADTS header (ISO 14496-3, 1.6.3.4)."""
+
+_ADTS_FRAMES: Final = 1024
+_CLUSTER: Final = b"\x1f\x43\xb6\x75"
+_TIMESTAMP: Final = 0xE7
+_TAIL: Final = 1 << 22
+_TICK_S: Final = 0.001
+
+
+def adts_seconds(data: memoryview) -> float:
+    """The length of bare aac, by the headers of its frames, up to the first place without one."""
+    seconds, at, end = 0.0, 0, len(data) - 6
+    while at < end and data[at] == 0xFF and data[at + 1] & 0xF6 == 0xF0:
+        index = data[at + 2] >> 2 & 15
+        length = (data[at + 3] & 3) << 11 | data[at + 4] << 3 | data[at + 5] >> 5
+        if index >= len(ADTS_RATES) or length < 7:
+            break
+        seconds += _ADTS_FRAMES * ((data[at + 6] & 3) + 1) / ADTS_RATES[index]
+        at += length
+    return seconds
+
+
+def last_cluster_s(data: memoryview) -> float | None:
+    """The time of the last cluster of a webm, where its head has no length: it was recorded live.
+
+    Its ticks are taken for milliseconds, as every recorder has them. (RFC 8794, RFC 9559 5.1.3.)
+
+    Returns:
+        Seconds, or None where there is no cluster in the last 4 MB.
+    """
+    tail = bytes(data[max(0, len(data) - _TAIL) :])
+    at = tail.rfind(_CLUSTER)
+    if at < 0:
+        return None
+    at += len(_CLUSTER)
+    at += _width(tail, at)
+    if tail[at : at + 1] != bytes((_TIMESTAMP,)):
+        return None
+    width = tail[at + 1] & 0x7F if at + 1 < len(tail) and tail[at + 1] & 0x80 else 0
+    if not 0 < width <= 8:
+        return None
+    raw = tail[at + 2 : at + 2 + width]
+    (ticks,) = struct.unpack(">Q", raw.rjust(8, b"\0"))
+    return float(ticks) * _TICK_S
+
+
+def _width(data: bytes, at: int) -> int:
+    """How many bytes the size at a place has."""
+    return 9 - data[at].bit_length() if at < len(data) and data[at] else 1
