@@ -7,6 +7,7 @@ answer was sent, cut off, or never begun, and so does what hangs on it.
 
 import re
 import secrets
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Final, Self, cast
@@ -115,6 +116,13 @@ class Exchange:
             raise RuntimeError("an exchange has one answer")
         self._answered = True
         self._stack.push_async_exit(stack)
+
+    def call_after(self, call: Callable[[], None]) -> None:
+        """Call something when the exchange ends, in whatever way, after what it holds was closed.
+
+        Called by a handler before it hands anything to `hold`.
+        """
+        self._stack.callback(call)
 
     async def __aenter__(self) -> Self:
         """Become known by the ID, and be told when the client leaves."""
