@@ -288,6 +288,7 @@ def model_object(*, parallel: bool) -> Schema:
         "lazy": flag("Whether the first request loads it.", default=True),
         "busy_timeout_ms": maybe(whole(0, doc="The longest wait for a slot, in milliseconds.")),
         "max_queued_requests": maybe(whole(0, doc="The longest queue.")),
+        "load_timeout_ms": maybe(whole(0, doc="The longest load, in milliseconds.")),
         "isolation": maybe(choice(get_args(IsolationName), "Where sessions run.")),
         "live_ingest": thing(bounds, optional=bounds, doc="Bounds of live uploads.", closed=True),
         "config": maybe(text("A file beside the weights.", filled=True)),
