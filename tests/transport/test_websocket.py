@@ -16,6 +16,7 @@ from tests.transport.wskit import connect_ws, status_of
 from wsproto.events import BytesMessage, CloseConnection, Ping, Pong, TextMessage
 
 from paraudio.transport import ASGIApp, Limits
+from paraudio.transport._websocket import PING_S
 
 
 def websockets(handler: ASGIApp) -> ASGIApp:
@@ -249,6 +250,60 @@ async def test_an_open_websocket_is_not_idle(mock_clock: trio.testing.MockClock)
     limits = Limits(keep_alive_s=10, slow_client_timeout_s=10)
     async with serving(websockets(echo), limits=limits, seconds=1000) as served:
         websocket = await connect_ws(served)
-        await pass_time(mock_clock, 500)
+        for _ in range(20):
+            await pass_time(mock_clock, PING_S + 1)
+            ping = await websocket.next()
+            assert isinstance(ping, Ping)
+            await websocket.send(ping.response())
         await websocket.send(TextMessage(data="still here"))
         assert await websocket.next() == TextMessage(data="still here")
+
+
+async def test_a_client_that_answers_no_ping_is_gone(mock_clock: trio.testing.MockClock) -> None:
+    handler = Scope()
+
+    async def busy(scope: Message, receive: Receive, send: Send) -> None:
+        await accept(receive, send)
+        await handler.hang()
+
+    async with serving(websockets(busy), seconds=1000) as served:
+        websocket = await connect_ws(served)
+        await pass_time(mock_clock, PING_S + 1)
+        assert isinstance(await websocket.next(), Ping)
+        assert not handler.ended.is_set()
+        await pass_time(mock_clock, PING_S)
+        await handler.ended.wait()
+        assert handler.cancelled
+        await pass_time(mock_clock, Limits().linger_s + 1)
+        assert served.server.connections().total == 0
+
+
+async def test_nothing_watches_a_websocket_that_was_closed(
+    mock_clock: trio.testing.MockClock,
+) -> None:
+    async with serving(websockets(echo), seconds=1000) as served:
+        websocket = await connect_ws(served)
+        await pass_time(mock_clock, 1)
+        await websocket.send(CloseConnection(code=1000))
+        await websocket.closed()
+        await pass_time(mock_clock, Limits().linger_s + 1)
+        assert served.server.connections().total == 0
+        assert trio.current_time() < PING_S
+
+
+async def test_a_refusal_can_say_why() -> None:
+    async def refuse(scope: Message, receive: Receive, send: Send) -> None:
+        headers = [(b"content-length", b"3"), (b"x-why", b"none")]
+        await send({"type": "websocket.http.response.start", "status": 404, "headers": headers})
+        await send({"type": "websocket.http.response.body", "body": b"", "more_body": True})
+        await send({"type": "websocket.http.response.body", "body": b"no\n", "more_body": False})
+
+    async with serving(websockets(refuse)) as served:
+        client = await served.connect()
+        await client.send(
+            b"GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n"
+            b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        )
+        answer = await client.answer()
+        assert (answer.status, answer.body) == (404, b"no\n")
+        await client.ended()

@@ -16,6 +16,7 @@ from paraudio.transport._listeners import inherited_sockets, open_tcp, open_unix
 from paraudio.transport._quart import (
     ClientLeftError,
     HttpConnection,
+    Messages,
     PullBody,
     PullRequest,
     WebsocketConnection,
@@ -32,6 +33,7 @@ __all__ = [
     "Connections",
     "HttpConnection",
     "Limits",
+    "Messages",
     "Patience",
     "PullBody",
     "PullRequest",

@@ -227,21 +227,37 @@ class WebsocketConnection(TrioASGIWebsocketConnection):
 
     async def __call__(self, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
         """Serve one websocket."""
-        self.receive_channel = cast("trio.MemoryReceiveChannel[bytes | str]", _Messages(receive))
-        websocket = self._create_websocket_from_scope(send)
-        await super(TrioASGIWebsocketConnection, self).handle_websocket(
-            cast("TrioWebsocket", websocket), send
-        )
+        messages = Messages(receive)
+        self.receive_channel = cast("trio.MemoryReceiveChannel[bytes | str]", messages)
+        websocket = cast("TrioWebsocket", self._create_websocket_from_scope(send))
+        await self.serve(websocket, messages, send)
+
+    async def serve(
+        self, websocket: TrioWebsocket, messages: "Messages", send: ASGISendCallable
+    ) -> None:
+        """Serve a websocket; override it to put a scope around the handler.
+
+        Args:
+            websocket: Its head, and quart's way to use it.
+            messages: What its client sends.
+            send: Takes messages of ASGI.
+        """
+        del messages
+        await super(TrioASGIWebsocketConnection, self).handle_websocket(websocket, send)
 
 
-class _Messages:
-    """What quart takes for the channel of a websocket's messages."""
+class Messages:
+    """The messages of a websocket's client; quart takes it for a channel."""
 
     def __init__(self, receive: ASGIReceiveCallable) -> None:
         self._receive = receive
 
     async def receive(self) -> bytes | str:
-        """Wait for the next message."""
+        """Wait for the next message; cancelled, nothing is lost.
+
+        Raises:
+            ClientLeftError: The client is gone, and the caller shields itself from being told so.
+        """
         while True:
             message = await self._receive()
             if message["type"] == "websocket.receive":

@@ -1,19 +1,41 @@
-"""Websockets: hypercorn's stream, except that a client that breaks the rules is let go."""
+"""Websockets: hypercorn's stream, except that a client that breaks the rules is let go.
 
-from typing import Any
+So is one that is not there any more. A machine that vanishes while nothing is sent to it closes no
+socket, so an open websocket is pinged; a client that answers nothing at all for a while is gone.
+"""
 
+from typing import Any, Final
+
+import trio
 from hypercorn.protocol.events import Body, Data, Event, StreamClosed
 from hypercorn.protocol.ws_stream import FrameTooLargeError, WSStream
+from hypercorn.typing import WebsocketAcceptEvent
 from wsproto.connection import ConnectionState
 from wsproto.events import CloseConnection, Message, Ping
 from wsproto.frame_protocol import CloseReason
+
+PING_S: Final = 20.0
+"""How long a client may be silent before it is pinged, and then before it is let go."""
 
 
 class Websocket(WSStream):
     """One websocket on an HTTP/1.1 connection."""
 
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._spoke = trio.Event()
+        self._taking = False
+
     async def handle(self, event: Event) -> None:
         """Take what the connection read."""
+        self._spoke.set()
+        self._taking = True
+        try:
+            await self._handle(event)
+        finally:
+            self._taking = False
+
+    async def _handle(self, event: Event) -> None:
         early = isinstance(event, (Body, Data)) and not self.closed
         if early and not self.handshake.accepted:
             # The application runs already, and has to be told.
@@ -21,6 +43,28 @@ class Websocket(WSStream):
             await self.send(StreamClosed(stream_id=self.stream_id))
         else:
             await super().handle(event)
+
+    async def _accept(self, message: WebsocketAcceptEvent) -> None:
+        await super()._accept(message)
+        self.task_group.spawn(self._watch)
+
+    async def _watch(self) -> None:
+        """Ping a client that is silent, and let it go if it stays so; ends with the websocket.
+
+        One whose messages the application does not take is not being listened to.
+        """
+        pinged = False
+        while not self.closed:
+            self._spoke = trio.Event()
+            with trio.move_on_after(PING_S) as silence:
+                await self._spoke.wait()
+            if not silence.cancelled_caught or self._taking:
+                pinged = False
+            elif pinged:
+                await self.send(StreamClosed(stream_id=self.stream_id))
+            else:
+                pinged = True
+                await self._send_wsproto_event(Ping())
 
     async def _handle_events(self) -> None:
         for event in self.connection.events():
