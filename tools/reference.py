@@ -22,11 +22,13 @@ from pydantic_core import PydanticUndefined
 from paraudio.config import Settings, flag_name, variable_name
 from paraudio.engines import Option
 from paraudio.engines.catalog import families
+from paraudio.http import ROUTES, Gate, path_of, summary_of
 from paraudio.spec import ModelSpec
 from paraudio.store import CATALOGUE
 
 DOCS: Final = Path(__file__).parents[1] / "docs"
-PAGES: Final = (DOCS / "configuration.md", DOCS / "engines.md")
+PAGES: Final = (DOCS / "configuration.md", DOCS / "engines.md", DOCS / "http.md")
+GATES: Final = {Gate.OPEN: "open", Gate.KEYED: "keyed", Gate.MANAGEMENT: "managed"}
 
 Row = tuple[str, ...]
 
@@ -71,9 +73,17 @@ def options(family: str) -> Iterator[Row]:
             yield where, f"`{option.name}`", _kind(option), _json(option.default), option.doc
 
 
+def routes() -> Iterator[Row]:
+    """Every route, as its own handler and the OpenAPI document describe it."""
+    yield "route", "for", "what it does"
+    for route in ROUTES:
+        yield f"`{route.method} {path_of(route)}`", GATES[route.gate], summary_of(route)
+
+
 def tables() -> dict[str, str]:
     """Every table by its name."""
     rows = {"settings": settings(), "model": model(), "catalogue": catalogue()}
+    rows["routes"] = routes()
     rows |= {f"options {name}": options(name) for name in families()}
     return {name: _table(list(table)) for name, table in rows.items()}
 

@@ -71,7 +71,7 @@ def path_of(route: Route) -> str:
 def summary_of(route: Route) -> str:
     """What a route does: the first sentence of its handler."""
     first = (route.handler.__doc__ or "").strip().partition("\n\n")[0]
-    return " ".join(first.split()).removesuffix(".")
+    return " ".join(first.split()).replace("``", "`").removesuffix(".")
 
 
 def document(routes: Iterable[Route], settings: Settings) -> Schema:
