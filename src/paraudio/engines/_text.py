@@ -19,6 +19,9 @@ MAX_UTTERANCE: Final = 200
 MAX_WORD: Final = 40
 """The longest run without a space that is left whole; the longest real words are shorter."""
 
+_SEARCHED: Final = 2000
+"""Text without an end is searched anew for each piece; longer text, for each eighth of it."""
+
 _PIECE: Final = 20
 """What longer runs are cut into: spelled out letter by letter, this much is not yet cut off."""
 
@@ -80,9 +83,14 @@ def utterances(text: str) -> Iterator[Utterance]:
     Yields:
         At least one clause each, at most `MAX_UTTERANCE` characters together.
     """
+    yield from _grouped(_clauses(_clean(text)))
+
+
+def _grouped(clauses: Iterator[tuple[Clause, bool]]) -> Iterator[Utterance]:
+    """Clauses up to the end of a sentence, or as many as an utterance may have."""
     open_clauses: list[Clause] = []
     size = 0
-    for clause, ends in _clauses(_clean(text)):
+    for clause, ends in clauses:
         if open_clauses and size + len(clause.text) > MAX_UTTERANCE:
             yield tuple(open_clauses)
             open_clauses, size = [], 0
@@ -93,6 +101,40 @@ def utterances(text: str) -> Iterator[Utterance]:
             open_clauses, size = [], 0
     if open_clauses:
         yield tuple(open_clauses)
+
+
+class GrowingText:
+    """Cuts text that is being written: piece by piece, into the utterances of the whole.
+
+    An utterance comes as soon as no further text can change it. Markup has no sentences before it
+    ends.
+    """
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._seen = 0
+        self._begun = False
+
+    def push(self, text: str) -> list[Utterance]:
+        """The utterances that are whole by ``text``, which follows the text before."""
+        self._text += text
+        if self._seen > _SEARCHED and len(self._text) < self._seen * 9 // 8:
+            return []  # a long text without an end must not be searched for every letter of it
+        self._seen = len(self._text)
+        if not self._begun and _MARKUP.match(self._text):
+            return []
+        plain = _CONTROL.sub(" ", self._text)
+        end = whole_sentences(plain)
+        if not end:
+            return []
+        self._text, self._seen, self._begun = plain[end:], 0, True
+        return list(_grouped(_clauses(plain[:end])))
+
+    def end(self) -> list[Utterance]:
+        """The utterances that are left."""
+        rest = _CONTROL.sub(" ", self._text) if self._begun else _clean(self._text)
+        self._text = ""
+        return list(_grouped(_clauses(rest)))
 
 
 def whole_sentences(text: str) -> int:
@@ -107,13 +149,17 @@ def whole_sentences(text: str) -> int:
     Returns:
         How many characters are whole sentences; 0 while the first one goes on.
     """
-    end = 0
+    start = end = 0
     for match in _BREAK.finditer(text):
         run = match["mark"] or match["alone"]
-        if run and (match.end() == len(text) or _is_open(text, end, match)):
+        if run and (match.end() == len(text) or _is_open(text, start, match)):
             break
-        if (not run or _mark(run) in _ENDS) and not _is_inside(text, end, match):
-            end = match.end()
+        if _is_inside(text, start, match):
+            continue
+        is_spoken = _is_spoken(text[start : match.start()])
+        start = match.end()
+        if is_spoken and (not run or _mark(run) in _ENDS):
+            end = start
     return end
 
 

@@ -161,3 +161,16 @@ def test_what_has_a_name_is_spoken(model: PiperTtsModel, text: str) -> None:
     audio = next(iter(session.stream(prepared, Stop()))).audio
     assert audio is not None
     assert audio.seconds > 0.1
+
+
+def test_live_text_gives_the_samples_of_the_whole_text(model: PiperTtsModel) -> None:
+    text = "Good morning. Dr. Hill said it costs 3.14, or so. Is that all? Then come in"
+    job = Job(task="tts", seed=5, speed=3.0)
+    session = model.session()
+    session.begin(job, Stop())
+    counts = [len(session.feed(word + " ", Stop())) for word in text.split()]
+    assert [index for index, count in enumerate(counts) if count] == [1, 9, 12]
+    last = session.finish(Stop())[-1].result
+    assert last is not None
+    assert last.audio is not None
+    np.testing.assert_array_equal(last.audio.samples, spoken(model, replace(job, text=text + " ")))

@@ -1,10 +1,18 @@
+import itertools
 import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paraudio.engines._text import MAX_UTTERANCE, MAX_WORD, Clause, utterances
+from paraudio.engines._text import (
+    MAX_UTTERANCE,
+    MAX_WORD,
+    Clause,
+    GrowingText,
+    Utterance,
+    utterances,
+)
 
 
 def cut(text: str) -> list[list[tuple[str, str]]]:
@@ -145,3 +153,56 @@ def test_first_utterance_does_not_wait_for_the_rest() -> None:
     start = time.process_time()
     next(utterances("Hello there. " + "And so on. " * 90_000))
     assert time.process_time() - start < 0.1
+
+
+def grown(text: str, cuts: list[int]) -> list[Utterance]:
+    """The utterances of a text that comes cut at some places."""
+    growing = GrowingText()
+    found: list[Utterance] = []
+    edges = [0, *sorted(min(each, len(text)) for each in cuts), len(text)]
+    for start, end in itertools.pairwise(edges):
+        found += growing.push(text[start:end])
+    return found + growing.end()
+
+
+LETTERS = "ab 3.,!?:;…—。\uff0c\n\t\0\"')("
+WORDS = ["Mr", "Dr. ", "p.m. ", "etc. ", "I", "Next", "\n\n", ". ", "? ", "<speak>", "<p>"]
+WRITTEN = st.lists(
+    st.sampled_from([*LETTERS, *WORDS, "word " * 30]),
+    max_size=40,
+).map("".join)
+
+
+@given(WRITTEN, st.lists(st.integers(0, 200), max_size=12))
+def test_text_that_is_being_written_is_cut_as_the_whole_is(text: str, cuts: list[int]) -> None:
+    assert grown(text, cuts) == list(utterances(text))
+
+
+@given(WRITTEN)
+def test_text_that_comes_letter_by_letter_is_cut_as_the_whole_is(text: str) -> None:
+    assert grown(text, list(range(len(text)))) == list(utterances(text))
+
+
+def test_sentence_is_whole_as_soon_as_nothing_can_change_it() -> None:
+    growing = GrowingText()
+    assert growing.push("It costs 3.") == []
+    assert growing.push("14, says Mr.") == []
+    assert growing.push(" Hill.") == []
+    assert growing.push(" ") == [(Clause("It costs 3.14", ","), Clause("says Mr. Hill", "."))]
+    assert growing.push("Is it?  Then") == [(Clause("Is it", "?"),)]
+    assert growing.end() == [(Clause("Then", ""),)]
+    assert growing.end() == []
+
+
+def test_markup_is_read_when_it_has_ended() -> None:
+    growing = GrowingText()
+    assert growing.push("<sp") == []
+    assert growing.push("eak>One. Two. ") == []
+    assert growing.end() == list(utterances("<speak>One. Two. "))
+
+
+def test_text_without_an_end_is_cut_in_time_however_it_comes() -> None:
+    started = time.process_time()
+    text = "word, " * 8_000
+    assert grown(text, list(range(len(text)))) == list(utterances(text))
+    assert time.process_time() - started < 5

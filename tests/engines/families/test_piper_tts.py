@@ -1,5 +1,6 @@
 import json
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,18 @@ from tests.engines.families.tiny_voices import (
     write_voice,
 )
 
-from paraudio.engines import Audio, Job, Result, Samples, Session, Stop, Stopped, Voice
+from paraudio.engines import (
+    Audio,
+    Job,
+    LiveSession,
+    Result,
+    Samples,
+    Session,
+    Stop,
+    Stopped,
+    StreamEvent,
+    Voice,
+)
 from paraudio.engines.families.piper_tts import PiperTtsFamily, PiperTtsModel
 from paraudio.errors import InvalidRequestError
 from paraudio.spec import Json
@@ -45,7 +57,7 @@ def job(text: str | None = "hello", **changes: object) -> Job:
     return replace(Job(task="tts", text=text), **changes)  # type: ignore[arg-type] # fields by name
 
 
-def still(text: str = "hello", **changes: object) -> Job:
+def still(text: str | None = "hello", **changes: object) -> Job:
     return job(text, options=STILL, **changes)
 
 
@@ -442,3 +454,94 @@ def test_closed_voice_builds_no_session(choir: PiperTtsModel) -> None:
 def test_only_its_own_preparations_are_run(session: Session) -> None:
     with pytest.raises(TypeError):
         session.run(Result(), Stop())
+
+
+def live(session: Session) -> LiveSession:
+    assert isinstance(session, LiveSession)
+    return session
+
+
+def sounds(events: Sequence[StreamEvent]) -> list[Samples]:
+    return [event.audio.samples for event in events if event.audio is not None]
+
+
+@pytest.mark.parametrize("size", [1, 5, 11, 1000])
+def test_live_text_gives_what_the_whole_text_gives_wherever_it_is_cut(
+    session: Session, size: int
+) -> None:
+    text = "... one, two. is it p.m. now? yes.\n\nthe rest " + "of it " * 50
+    asked = job(text, seed=7)
+    speaker = live(session)
+    speaker.begin(replace(asked, text=None), Stop())
+    events = [
+        event
+        for at in range(0, len(text), size)
+        for event in speaker.feed(text[at : at + size], Stop())
+    ]
+    *rest, last = speaker.finish(Stop())
+    assert last.result is not None
+    assert last.result.audio is not None
+    whole = spoken(session, asked)
+    np.testing.assert_array_equal(last.result.audio.samples, whole)
+    np.testing.assert_array_equal(np.concatenate(sounds([*events, *rest])), whole)
+
+
+def test_sentence_is_spoken_as_soon_as_it_is_complete(session: Session) -> None:
+    speaker = live(session)
+    speaker.begin(still(None), Stop())
+    assert speaker.feed("ab", Stop()) == []
+    assert speaker.feed(".", Stop()) == []
+    (event,) = speaker.feed(" c", Stop())
+    assert event.audio is not None
+    assert held_values(event.audio.samples) == [1, 0, 10, 0, 11, 0, 4, 0, 2]
+    rest, last = speaker.finish(Stop())
+    assert rest.audio is not None
+    assert last.result is not None
+
+
+def test_live_text_that_says_nothing_is_refused_at_its_end(session: Session) -> None:
+    speaker = live(session)
+    for pieces in ([], ["", "  "], ["... ", "!"]):
+        speaker.begin(job(None), Stop())
+        for piece in pieces:
+            assert speaker.feed(piece, Stop()) == []
+        with pytest.raises(InvalidRequestError) as caught:
+            speaker.finish(Stop())
+        assert caught.value.param == "input"
+        speaker.reset()
+
+
+def test_live_piece_that_is_wrong_is_refused(session: Session, tmp_path: Path) -> None:
+    speaker = live(session)
+    with pytest.raises(InvalidRequestError):
+        speaker.begin(job(None, speed=9.0), Stop())
+    speaker.begin(job(None), Stop())
+    with pytest.raises(InvalidRequestError) as caught:
+        speaker.feed(Audio(np.zeros(9, np.float32), RATE), Stop())
+    assert caught.value.param == "input"
+    path = write_voice(tmp_path, TINY, tiny_config())
+    short = live(opened(path, session_options={"max_characters": 5}).session())
+    short.begin(job(None), Stop())
+    short.feed("hello", Stop())
+    with pytest.raises(InvalidRequestError, match="up to 5") as caught:
+        short.feed("!", Stop())
+    assert caught.value.param == "input"
+
+
+def test_live_job_leaves_nothing_for_the_next(session: Session) -> None:
+    speaker = live(session)
+    stop = Stop()
+    stop.set()
+    speaker.begin(still(None), Stop())
+    speaker.feed("some words", Stop())
+    with pytest.raises(Stopped):
+        speaker.finish(stop)
+    speaker.reset()
+    with pytest.raises(RuntimeError, match="begun"):
+        speaker.feed("more", Stop())
+    speaker.begin(still(None), Stop())
+    speaker.feed("ab.", Stop())
+    _, last = speaker.finish(Stop())
+    assert last.result is not None
+    assert last.result.audio is not None
+    np.testing.assert_array_equal(last.result.audio.samples, spoken(session, still("ab.")))

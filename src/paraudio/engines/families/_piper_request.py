@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -109,6 +109,16 @@ def read_job(job: Job, voice: PiperVoice, *, max_characters: int, can_seed: bool
     Raises:
         InvalidRequestError: Something is wrong; ``param`` names the field.
     """
+    speech = read_live_job(job, voice, can_seed=can_seed)
+    text = job.text or ""
+    if not text:
+        raise InvalidRequestError("input must be the text to speak; it is empty", param="input")
+    check_length(len(text), max_characters)
+    return replace(speech, utterances=tuple(utterances(text)))
+
+
+def read_live_job(job: Job, voice: PiperVoice, *, can_seed: bool) -> Speech:
+    """Check a job whose text is still to come; the arguments and errors of `read_job`."""
     options = check_options(job.options, REQUEST_OPTIONS, param="options")
     if job.task != "tts":
         raise InvalidRequestError(f"this model does tts, not {job.task}", param="task")
@@ -126,7 +136,7 @@ def read_job(job: Job, voice: PiperVoice, *, max_characters: int, can_seed: bool
             param="seed",
         )
     return Speech(
-        utterances=tuple(utterances(_text(job.text, max_characters))),
+        utterances=(),
         scales=scales,
         speaker=_speaker(job.voice.name, options, voice),
         silence=voice.rate * whole_option(options, "sentence_silence_ms") // 1000,
@@ -136,16 +146,18 @@ def read_job(job: Job, voice: PiperVoice, *, max_characters: int, can_seed: bool
     )
 
 
-def _text(text: str | None, most: int) -> str:
-    if not text:
-        raise InvalidRequestError("input must be the text to speak; it is empty", param="input")
-    if len(text) > most:
+def check_length(count: int, most: int) -> None:
+    """Refuse a text that is too long.
+
+    Raises:
+        InvalidRequestError: It has more than ``most`` characters.
+    """
+    if count > most:
         raise InvalidRequestError(
-            f"input has {len(text)} characters; up to {most} are spoken at once (the model's "
+            f"input has {count} characters; up to {most} are spoken at once (the model's "
             "session option max_characters)",
             param="input",
         )
-    return text
 
 
 def _check_language(language: str | None, voice: PiperVoice) -> None:

@@ -2,17 +2,25 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
 from paraudio.engines._ort import OrtSession, Tensor
+from paraudio.engines._pieces import text_piece
 from paraudio.engines._stop import Stop
-from paraudio.engines._values import Audio, Job, Result, Samples, StreamEvent
+from paraudio.engines._text import GrowingText, Utterance
+from paraudio.engines._values import Audio, Job, Piece, Result, Samples, StreamEvent
 from paraudio.engines.families._piper_graph import NOISE_INPUT
 from paraudio.engines.families._piper_phonemes import pieces, silent_piece
-from paraudio.engines.families._piper_request import Speech, read_job
+from paraudio.engines.families._piper_request import (
+    Speech,
+    check_length,
+    read_job,
+    read_live_job,
+)
 from paraudio.engines.families._piper_voice import PiperVoice
 from paraudio.errors import InvalidRequestError
 
@@ -25,14 +33,28 @@ _FRAMES: Final = 4
 _SILENCE: Final = 1e-8
 
 
+@dataclass(slots=True)
+class _Live:
+    """A live job: what it asks for, the text that came, and the sound that was made of it."""
+
+    speech: Speech
+    text: GrowingText = field(default_factory=GrowingText)
+    characters: int = 0
+    parts: list[Samples] = field(default_factory=list)
+
+
 class PiperSession:
-    """Speaks. What changes in a run lives in the run: sessions share only what nobody changes."""
+    """Speaks. What changes in a run lives in the run, what changes in a live job until its reset.
+
+    Sessions share only what nobody changes.
+    """
 
     def __init__(self, voice: PiperVoice, model: OrtSession, max_characters: int) -> None:
         self._voice = voice
         self._model: OrtSession | None = model
         self._max_characters = max_characters
         self._inputs = frozenset(info.name for info in model.inputs)
+        self._live: _Live | None = None
 
     def prepare(self, job: Job) -> object:
         """Check a job, cut its text, and make sure that some of it can be spoken.
@@ -49,9 +71,7 @@ class PiperSession:
         for index, utterance in enumerate(speech.utterances):
             if next(pieces(self._voice, utterance), None) is not None:
                 return dataclasses.replace(speech, utterances=speech.utterances[index:])
-        raise InvalidRequestError(
-            "input holds nothing that this voice can speak; send words", param="input"
-        )
+        raise _unspeakable()
 
     def run(self, prepared: object, stop: Stop) -> Result:
         """Speak all of it.
@@ -73,15 +93,61 @@ class PiperSession:
             yield StreamEvent(audio=Audio(part, self._voice.rate))
         yield StreamEvent(result=self._whole(parts))
 
+    def begin(self, job: Job, stop: Stop) -> None:  # noqa: ARG002 - takes no time
+        """Check a live job.
+
+        Raises:
+            InvalidRequestError: The job is wrong; ``param`` names the field.
+        """
+        self._live = _Live(read_live_job(job, self._voice, can_seed=NOISE_INPUT in self._inputs))
+
+    def feed(self, piece: Piece, stop: Stop) -> Sequence[StreamEvent]:
+        """Speak each sentence that is whole by now.
+
+        Raises:
+            InvalidRequestError: It is no text, or makes the text too long.
+            Stopped: ``stop`` was set; the session is as good as before.
+        """
+        live, text = self._begun(), text_piece(piece)
+        live.characters += len(text)
+        check_length(live.characters, self._max_characters)
+        return self._spoken(live, live.text.push(text), stop)
+
+    def finish(self, stop: Stop) -> Sequence[StreamEvent]:
+        """Speak the rest, and give the whole: what ``run`` makes of the same text and seed.
+
+        Raises:
+            InvalidRequestError: Nothing of the text can be spoken.
+            Stopped: ``stop`` was set; the session is as good as before.
+        """
+        live = self._begun()
+        events = self._spoken(live, live.text.end(), stop)
+        if not live.parts:
+            raise _unspeakable()
+        return [*events, StreamEvent(result=self._whole(live.parts))]
+
     def reset(self) -> None:
-        """Speak next to nothing, to prove that the model still does; there is nothing to forget."""
+        """Forget a live job, and speak next to nothing, to prove that the model still does."""
+        self._live = None
         scales = np.array([0, 1, 0], dtype=np.float32)
         speech = Speech((), scales, speaker=0, silence=0, normalize=False, seed=0, limit=1)
         self._speak(silent_piece(self._voice), speech, 0, Stop())
 
     def close(self) -> None:
         """Let go of the model's weights."""
-        self._model = None
+        self._model = self._live = None
+
+    def _begun(self) -> _Live:
+        if self._live is None:
+            raise RuntimeError("no live job has begun")
+        return self._live
+
+    def _spoken(self, live: _Live, utterances: list[Utterance], stop: Stop) -> list[StreamEvent]:
+        before = len(live.parts)
+        for utterance in utterances:
+            count = len(live.parts)
+            live.parts += self._utter(utterance, live.speech, count, stop)
+        return [StreamEvent(audio=Audio(part, self._voice.rate)) for part in live.parts[before:]]
 
     def _whole(self, parts: list[Samples]) -> Result:
         return Result(
@@ -90,14 +156,21 @@ class PiperSession:
         )
 
     def _sound(self, speech: Speech, stop: Stop) -> Iterator[Samples]:
-        """The sound of each piece, with the silence before it."""
+        """The sound of each piece of each utterance."""
         count = 0
-        for index, utterance in enumerate(speech.utterances):
-            silence = np.zeros(speech.silence if index else 0, dtype=np.float32)
-            for numbers in pieces(self._voice, utterance, speech.limit):
-                yield np.concatenate((silence, self._speak(numbers, speech, count, stop)))
-                silence = silence[:0]
+        for utterance in speech.utterances:
+            for part in self._utter(utterance, speech, count, stop):
+                yield part
                 count += 1
+
+    def _utter(
+        self, utterance: Utterance, speech: Speech, count: int, stop: Stop
+    ) -> Iterator[Samples]:
+        """The sound of each piece of an utterance, behind ``count`` others, silence before it."""
+        silence = np.zeros(speech.silence if count else 0, dtype=np.float32)
+        for index, numbers in enumerate(pieces(self._voice, utterance, speech.limit)):
+            sound = self._speak(numbers, speech, count + index, stop)
+            yield sound if index else np.concatenate((silence, sound))
 
     def _speak(self, numbers: list[int], speech: Speech, count: int, stop: Stop) -> Samples:
         """One run of the model: shape [samples]."""
@@ -118,6 +191,12 @@ class PiperSession:
         if speech.normalize and peak > _SILENCE:
             samples = samples / np.float32(peak)
         return np.clip(samples, -1.0, 1.0)
+
+
+def _unspeakable() -> InvalidRequestError:
+    return InvalidRequestError(
+        "input holds nothing that this voice can speak; send words", param="input"
+    )
 
 
 def _noise(speech: Speech, numbers: int, count: int) -> Samples:
