@@ -180,8 +180,12 @@ class Client:
             body = json.dumps(data).encode()
             given.setdefault("content-type", "application/json")
         call = Call(self.app, method, path, body, given, chunk=chunk)
-        self._nursery.start_soon(call.run)
+        self.open(call)
         return call
+
+    def open(self, call: Call) -> None:
+        """Let a call run."""
+        self._nursery.start_soon(call.run)
 
     async def call(
         self,

@@ -364,6 +364,6 @@ async def test_the_largest_chunk_is_known_and_a_body_without_chunks_has_none() -
         chunked += b"%x\r\n%b\r\n" % (size, bytes(size))
     async with serving(routes(root=tell)) as served:
         client = await served.connect()
-        for request, size in ((sized, b"0"), (chunked + b"0\r\n\r\n", b"70000"), (sized, b"0")):
+        for request, told in ((sized, b"0"), (chunked + b"0\r\n\r\n", b"70000"), (sized, b"0")):
             await client.send(request)
-            assert (await client.answer("POST")).body == size
+            assert (await client.answer("POST")).body == told

@@ -43,6 +43,13 @@ async def prepare(core: Core, use: Use, ask: Ask) -> Job:
     return (await prepare_all(core, use, [ask]))[0]
 
 
+async def prepare_live(core: Core, use: Use, ask: Ask) -> Job:
+    """Do as `prepare` does for a job whose text or sound is still to come."""
+    draft = await _draft(core, use.spec, ask, live=True)
+    await use.ready()
+    return _confirmed(core, use, draft, ask)
+
+
 async def prepare_all(core: Core, use: Use, asks: Sequence[Ask]) -> list[Job]:
     """Do as `prepare` does for the jobs of one batch."""
     drafts: list[tuple[Job, Ask]] = []
@@ -59,9 +66,10 @@ def _confirmed(core: Core, use: Use, job: Job, ask: Ask) -> Job:
     return replace(job, voice=confirm(job.voice, use.voices, ask.voice.param))
 
 
-async def _draft(core: Core, spec: ModelSpec, ask: Ask) -> Job:
+async def _draft(core: Core, spec: ModelSpec, ask: Ask, *, live: bool = False) -> Job:
     _check_task(spec, ask)
-    _check_inputs(spec, ask)
+    if not live:
+        _check_inputs(spec, ask)
     options = _options(core, spec, ask)
     voice, sound = await _sounds(core, spec, ask)
     return Job(

@@ -1,0 +1,637 @@
+"""The live routes in virtual time: what is told when, what is refused, and what is held."""
+
+import base64
+from typing import Any
+
+import numpy as np
+import pytest
+import trio
+from tests.http.conftest import EARS, VOICE, OpenWorld, World, spec
+from tests.http.family import ScriptedFamily
+from tests.http.live import LISTEN, RATE, SPEAK, pcm, start, whole
+from tests.http.sounds import heard
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from paraudio.engines import Job, Result
+from paraudio.engines.families._simulated_sound import tone
+from paraudio.journal import Kind
+from paraudio.spec import ModelSpec
+
+VAD = spec(EARS, id="vad", task="vad")
+DIAR = spec(EARS, id="diar", task="diar")
+BOUNDS = ("idle_timeout_ms", "total_timeout_ms", "max_body_bytes")
+
+
+def kinds(events: list[Any]) -> list[str]:
+    return [event if event == "[DONE]" else event["type"] for event in events]
+
+
+async def refused(world: World, path: str = LISTEN, **query: Any) -> tuple[int, str | None]:
+    """Ask for what is refused before anything is read."""
+    call = start(world, path, **query)
+    call.say(b"x")
+    await call.ended.wait()
+    error = call.reply.error()
+    assert call.unread == 1
+    assert world.idle()
+    param: str | None = error["param"]
+    return call.reply.status, param
+
+
+async def test_words_are_told_while_the_sound_is_still_coming(
+    world: World, autojump_clock: MockClock
+) -> None:
+    call = start(world)
+    await call.head()
+    assert call.reply.status == 200
+    assert call.reply.headers["content-type"].startswith("text/event-stream")
+    assert call.reply.headers["cache-control"] == "no-cache"
+    assert call.reply.body == b""
+    for word in ("word1", " word2"):
+        call.say(pcm(1.0))
+        assert await call.event() == {"type": "transcript.text.partial", "text": word.strip()}
+        assert await call.event() == {"type": "transcript.text.delta", "delta": word}
+    assert world.model("ears").active_slots == 1
+    call.say(pcm(0.5))
+    call.end()
+    assert await call.event() == {"type": "transcript.text.delta", "delta": " word3"}
+    done = await call.event()
+    assert (done["type"], done["text"]) == ("transcript.text.done", "word1 word2 word3")
+    assert done["timing"]["audio_duration_ms"] == 2500.0
+    assert await call.event() == "[DONE]"
+    await call.ended.wait()
+    assert call.reply.complete
+    assert world.idle()
+    assert [event.facts["outcome"] for event in world.kinds(Kind.RUN_ENDED)] == ["ok"]
+
+
+async def test_timing_counts_the_work_and_not_the_wait_for_sound(
+    open_world: OpenWorld, autojump_clock: MockClock
+) -> None:
+    async with open_world(spec(EARS, session_options={"run_ms": 100})) as world:
+        call = start(world)
+        await trio.sleep(5)
+        for _ in range(3):
+            call.say(pcm(1.0))
+            await trio.sleep(3)
+        call.end()
+        await call.ended.wait()
+        timing = call.reply.events()[-2]["timing"]
+        assert timing == {
+            "wall_ms": 400.0,
+            "audio_duration_ms": 3000.0,
+            "rtf": 0.1333,
+            "ttft_ms": 5100.0,
+        }
+        metrics = (await world.client.get("/metrics")).body.decode()
+    assert 'paraudio_real_time_factor_count{model="ears"} 1.0' in metrics
+
+
+async def test_sound_of_any_shape_is_heard(world: World, autojump_clock: MockClock) -> None:
+    frames = np.linspace(-1, 1, 3 * 48_000, dtype="<f4").repeat(2).tobytes()
+    pieces = [frames[at : at + 9999] for at in range(0, len(frames), 9999)]
+    query: dict[str, Any] = {"sample_rate": 48_000, "channels": 2, "sample_format": "f32le"}
+    done = (await whole(world, *pieces, **query))[-2]
+    assert done["text"] == "word1 word2 word3"
+    assert done["timing"]["audio_duration_ms"] == 3000.0
+
+
+async def test_voice_activity_is_told_as_it_begins_and_ends(
+    open_world: OpenWorld, autojump_clock: MockClock
+) -> None:
+    async with open_world(VAD) as world:
+        call = start(world, model="vad")
+        call.say(pcm(0.5, 0))
+        call.say(pcm(1.0))
+        assert await call.event() == {"type": "speech.started", "at": 0.5, "at_sample": 8000}
+        call.say(pcm(1.0, 0))
+        assert await call.event() == {"type": "speech.stopped", "at": 1.5, "at_sample": 24_000}
+        call.end()
+        done = await call.event()
+        assert done["type"] == "speech.done"
+        assert done["sample_rate"] == RATE
+        assert done["timing"]["audio_duration_ms"] == 2500.0
+        [segment] = done["segments"]
+        assert (segment["start"], segment["end"]) == (0.5, 1.5)
+        assert await call.event() == "[DONE]"
+
+
+async def test_speakers_are_told_as_they_take_turns(
+    open_world: OpenWorld, autojump_clock: MockClock
+) -> None:
+    async with open_world(DIAR) as world:
+        events = await whole(world, pcm(1.0), pcm(1.5), model="diar")
+    assert kinds(events) == ["diarization.delta"] * 3 + ["diarization.done", "[DONE]"]
+    told = [turn for event in events[:3] for turn in event["speaker_turns"]]
+    assert [turn["speaker"] for turn in told] == ["speaker 1", "speaker 2", "speaker 1"]
+    assert {event["sample_rate"] for event in events[:4]} == {RATE}
+    assert events[3]["speaker_turns"] == told
+    assert told[2]["end"] == 2.5
+    assert events[3]["timing"]["audio_duration_ms"] == 2500.0
+
+
+async def test_an_empty_body_is_silence(world: World, autojump_clock: MockClock) -> None:
+    events = await whole(world)
+    assert kinds(events) == ["transcript.text.done", "[DONE]"]
+    assert events[0]["text"] == ""
+    assert world.idle()
+
+
+def speech(events: list[Any]) -> bytes:
+    deltas = [event for event in events if event != "[DONE]" and "delta" in event["type"]]
+    assert {event["sample_rate"] for event in deltas} == {22_050}
+    return b"".join(base64.b64decode(event["audio"]) for event in deltas)
+
+
+def said(*texts: str) -> bytes:
+    """What the simulated family makes of texts that it is given one by one."""
+    tones = [tone(Job(task="tts", text=text)).samples for text in texts]
+    return np.rint(np.concatenate(tones) * 32768).astype("<i2").tobytes()
+
+
+async def test_each_sentence_is_spoken_as_soon_as_it_is_written(
+    world: World, autojump_clock: MockClock
+) -> None:
+    call = start(world, SPEAK, headers={"content-type": "text/plain; charset=utf-8"})
+    for token in ("Größe".encode()[:4], "Größe".encode()[4:], b" is", b" one.", b" And"):
+        call.say(token)
+    first = await call.event()
+    assert first["type"] == "speech.audio.delta"
+    assert base64.b64decode(first["audio"]) == said("Größe is one. ")
+    assert world.model("voice").active_slots == 1
+    call.say(b" more")
+    call.end()
+    await call.ended.wait()
+    events = call.reply.events()
+    assert kinds(events) == ["speech.audio.delta"] * 2 + ["speech.audio.done", "[DONE]"]
+    assert speech(events) == said("Größe is one. ", "And more")
+    timing = events[2]["timing"]
+    assert timing["audio_duration_ms"] == pytest.approx(len(speech(events)) / 44.1, abs=0.1)
+    assert "ttft_ms" in timing
+    assert world.idle()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [{"response_format": "pcm"}, {"stream_format": "audio", "response_format": "pcm"}],
+)
+async def test_live_speech_comes_as_bare_samples(
+    world: World, autojump_clock: MockClock, query: dict[str, Any]
+) -> None:
+    call = start(world, SPEAK, **query)
+    call.say(b"One. Two")
+    await call.wait_bytes()
+    assert call.reply.headers["content-type"] == "audio/pcm"
+    assert call.reply.body == said("One. ")
+    call.end()
+    await call.ended.wait()
+    assert call.reply.body == said("One. ", "Two")
+    assert call.reply.complete
+
+
+async def test_live_speech_comes_as_one_growing_wav(
+    world: World, autojump_clock: MockClock
+) -> None:
+    call = start(world, SPEAK, stream_format="audio")
+    call.say(b"One. Two")
+    call.end()
+    await call.ended.wait()
+    assert call.reply.headers["content-type"] == "audio/wav"
+    samples, rate = heard(call.reply.body)
+    assert rate == 22_050
+    assert np.rint(samples * 32768).astype("<i2").tobytes() == said("One. ", "Two")
+
+
+async def test_fields_of_the_address_reach_the_model(
+    open_world: OpenWorld, autojump_clock: MockClock
+) -> None:
+    async with open_world(VOICE) as world:
+        query = {"speed": "2", "seed": str(2**63), "voice": "anna", "language": "de"}
+        events = await whole(world, b"One.", path=SPEAK, **query)
+        alone = tone(Job(task="tts", text="One.", speed=2.0, seed=2**63))
+        assert len(speech(events)) == 2 * len(alone.samples)
+        events = await whole(world, b"One.", path=SPEAK, options='{"run_ms":250}')
+        assert events[-2]["timing"]["wall_ms"] == 500.0
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("model", ["", "nobody"]),
+        ("sample_rate", ["999", "384001", "-1", "x", "16000.0"]),
+        ("channels", ["0", "17", "two"]),
+        ("sample_format", ["s24le", "S16LE"]),
+        ("language", ["english!"]),
+        ("busy_timeout_ms", ["-1", "soon"]),
+        ("seed", ["-1"]),
+        ("temperature", ["3"]),
+        ("options", ["{", "5"]),
+        ("options.nonsense", ['{"nonsense":1}']),
+    ],
+)
+async def test_a_wrong_field_is_refused_before_the_body_is_read(
+    world: World, autojump_clock: MockClock, field: str, values: list[str]
+) -> None:
+    for value in values:
+        status, param = await refused(world, **{field.partition(".")[0]: value})
+        if value == "nobody":
+            assert status == 404
+        else:
+            assert (status, param) == (400, field)
+    assert not world.model("ears").loaded
+
+
+async def test_a_model_for_something_else_is_refused(
+    world: World, autojump_clock: MockClock
+) -> None:
+    assert await refused(world, LISTEN, model="voice") == (400, "model")
+    assert await refused(world, SPEAK, model="ears") == (400, "model")
+
+
+async def test_a_model_without_live_input_is_refused_with_what_would_do(
+    open_scripted: OpenWorld,
+) -> None:
+    family = ScriptedFamily(lambda _: Result(text="x"))
+    async with open_scripted(family, EARS) as world:
+        call = start(world)
+        await call.ended.wait()
+        error = call.reply.error()
+        assert (call.reply.status, error["param"]) == (400, "model")
+        assert "/v1/audio/transcriptions" in error["message"]
+        assert world.idle()
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "status"),
+    [
+        (LISTEN, "multipart/form-data; boundary=x", 415),
+        (LISTEN, "application/json", 415),
+        (LISTEN, "text/plain", 415),
+        (SPEAK, "application/json", 415),
+        (SPEAK, "text/plain; charset=latin-1", 415),
+        (SPEAK, "audio/pcm", 400),
+        (SPEAK, "application/octet-stream", 400),
+    ],
+)
+async def test_a_body_of_another_kind_is_refused(
+    world: World, autojump_clock: MockClock, path: str, kind: str, status: int
+) -> None:
+    call = start(world, path, headers={"content-type": kind})
+    await call.ended.wait()
+    assert call.reply.status == status
+    if status == 400:
+        assert "speech into speech" in call.reply.error()["message"]
+
+
+@pytest.mark.parametrize(
+    "kind", ["audio/L16;rate=16000", "audio/pcm", "application/octet-stream", ""]
+)
+async def test_samples_may_say_what_they_are(
+    world: World, autojump_clock: MockClock, kind: str
+) -> None:
+    call = start(world, headers={"content-type": kind})
+    call.end()
+    await call.ended.wait()
+    assert call.reply.status == 200
+
+
+async def test_a_load_that_fails_is_a_plain_error(
+    open_world: OpenWorld, autojump_clock: MockClock
+) -> None:
+    async with open_world(spec(EARS, load_options={"fail_loads": 1})) as world:
+        call = start(world)
+        call.say(pcm())
+        await call.ended.wait()
+        assert call.reply.status == 500
+        assert call.reply.error()["type"] == "server_error"
+        assert call.unread == 1
+        assert kinds(await whole(world, pcm()))[-1] == "[DONE]"
+
+
+@pytest.mark.parametrize("options", [{"fail_prepares": 1}])
+async def test_a_job_that_cannot_begin_is_a_plain_error(
+    open_world: OpenWorld, autojump_clock: MockClock, options: dict[str, int]
+) -> None:
+    async with open_world(spec(EARS, session_options=options)) as world:
+        call = start(world)
+        call.say(pcm())
+        await call.ended.wait()
+        assert call.reply.status == 500
+        assert call.unread == 1
+        assert world.idle()
+
+
+async def test_the_body_is_not_read_while_the_request_waits_for_its_turn(
+    open_world: OpenWorld, autojump_clock: MockClock
+) -> None:
+    async with open_world(EARS) as world:
+        first = start(world)
+        await first.head()
+        second = start(world)
+        second.say(pcm())
+        await world.wait_until(lambda: world.model("ears").queued_requests == 1)
+        await wait_all_tasks_blocked()
+        assert (second.unread, second.reply.status) == (1, 0)
+        first.end()
+        await first.ended.wait()
+        second.end()
+        await second.ended.wait()
+        assert second.reply.events()[-2]["text"] == "word1"
+
+
+async def test_a_client_may_bound_its_own_wait(
+    open_world: OpenWorld, autojump_clock: MockClock
+) -> None:
+    async with open_world(EARS) as world:
+        first = start(world)
+        await first.head()
+        second = start(world, busy_timeout_ms=500)
+        began = trio.current_time()
+        await second.ended.wait()
+        assert trio.current_time() - began == pytest.approx(0.5)
+        assert second.reply.error()["code"] == "server_busy"
+        first.end()
+        await first.ended.wait()
+        assert world.idle()
+
+
+async def test_a_slow_model_holds_its_client_back(
+    open_world: OpenWorld, autojump_clock: MockClock
+) -> None:
+    async with open_world(EARS) as world:
+        gate = world.gates.hold("chunk")
+        call = start(world)
+        for _ in range(20):
+            call.say(pcm(0.1))
+        await gate.wait_held()
+        await wait_all_tasks_blocked()
+        assert call.unread == 19
+        gate.release()
+        await gate.wait_held()
+        assert call.unread == 18
+        gate.open()
+        call.end()
+        await call.ended.wait()
+        assert call.reply.events()[-2]["timing"]["audio_duration_ms"] == 2000.0
+
+
+async def test_a_client_that_reads_nothing_is_not_listened_to(
+    open_world: OpenWorld, autojump_clock: MockClock
+) -> None:
+    async with open_world(EARS) as world:
+        call = start(world)
+        call.take(1)
+        for _ in range(20):
+            call.say(pcm(1.0))
+        await call.wait_bytes()
+        await wait_all_tasks_blocked()
+        assert call.unread > 15
+        call.take()
+        call.end()
+        await call.ended.wait()
+        assert len(call.reply.events()) == 42
+
+
+async def failed(world: World, call: Any) -> dict[str, Any]:
+    """The error event that a stream ended with, which was its last."""
+    await call.ended.wait()
+    assert call.error is None
+    assert call.reply.complete
+    assert b"[DONE]" not in call.reply.body
+    assert b"done" not in call.reply.body
+    last: dict[str, Any] = call.reply.events()[-1]
+    assert last["type"] == "error"
+    assert world.idle()
+    error: dict[str, Any] = last["error"]
+    assert set(error) == {"message", "type", "code", "param"}
+    return error
+
+
+@pytest.mark.parametrize("place", ["server", "model"])
+async def test_a_client_that_falls_silent_is_told_so(
+    open_world: OpenWorld, autojump_clock: MockClock, place: str
+) -> None:
+    own = {"idle_timeout_ms": 700} if place == "model" else {}
+    bounds = {"idle_timeout_ms": 700 if place == "server" else 9000}
+    async with open_world(spec(EARS, live_ingest=own), settings={"live_ingest": bounds}) as world:
+        call = start(world)
+        for _ in range(5):
+            call.say(pcm(1.0))
+            await trio.sleep(0.6)
+        error = await failed(world, call)
+        assert (error["type"], error["code"]) == ("invalid_request_error", "idle_timeout")
+        assert "700 ms" in error["message"]
+        assert trio.current_time() - world.events[0].at == pytest.approx(3.1, abs=0.01)
+        assert call.reply.body.count(b"text.delta") == 5
+
+
+async def test_the_time_that_a_model_works_is_no_silence(
+    open_world: OpenWorld, autojump_clock: MockClock
+) -> None:
+    model = spec(EARS, session_options={"run_ms": 5000}, live_ingest={"idle_timeout_ms": 1000})
+    async with open_world(model) as world:
+        assert kinds(await whole(world, pcm(1.0), pcm(1.0)))[-1] == "[DONE]"
+
+
+@pytest.mark.parametrize("pause", [0.5, 0.0])
+async def test_a_body_that_does_not_end_in_time_is_an_error(
+    open_world: OpenWorld, autojump_clock: MockClock, pause: float
+) -> None:
+    model = spec(EARS, session_options={"run_ms": 100}, live_ingest={"total_timeout_ms": 3000})
+    async with open_world(model) as world:
+        call = start(world)
+        await call.head()
+        began = trio.current_time()
+        for _ in range(50):
+            if call.ended.is_set():
+                break
+            call.say(pcm(0.1))
+            await trio.sleep(pause)
+        error = await failed(world, call)
+        assert (error["type"], error["code"]) == ("invalid_request_error", "total_timeout")
+        assert "3000 ms" in error["message"]
+        assert trio.current_time() - began == pytest.approx(3.0, abs=0.51)
+
+
+async def test_more_than_the_largest_body_is_an_error(
+    open_world: OpenWorld, autojump_clock: MockClock
+) -> None:
+    model = spec(EARS, live_ingest={"max_body_bytes": 100_000})
+    async with open_world(model, settings={"max_request_body_bytes": 10}) as world:
+        call = start(world)
+        for _ in range(4):
+            call.say(pcm(1.0))
+        error = await failed(world, call)
+        assert error["code"] == "payload_too_large"
+        assert "100000 bytes" in error["message"]
+        assert call.reply.body.count(b"text.delta") == 3
+
+
+async def test_a_body_that_is_declared_too_large_is_refused_unread(
+    open_world: OpenWorld, autojump_clock: MockClock
+) -> None:
+    async with open_world(spec(EARS, live_ingest={"max_body_bytes": 1000})) as world:
+        call = start(world, headers={"content-length": "1001"})
+        call.say(b"x")
+        await call.ended.wait()
+        assert (call.reply.status, call.unread) == (413, 1)
+        assert not world.model("ears").loaded
+
+
+async def test_no_bound_is_no_bound(open_world: OpenWorld, autojump_clock: MockClock) -> None:
+    own = dict.fromkeys(BOUNDS, 0)
+    async with open_world(
+        spec(EARS, live_ingest=own), settings={"live_ingest": dict.fromkeys(BOUNDS, 1)}
+    ) as world:
+        call = start(world)
+        call.say(pcm())
+        await trio.sleep(80_000)
+        call.end()
+        await call.ended.wait()
+        assert kinds(call.reply.events())[-1] == "[DONE]"
+
+
+async def test_a_frame_that_is_cut_at_the_end_is_an_error(
+    world: World, autojump_clock: MockClock
+) -> None:
+    call = start(world, channels=2)
+    call.say(pcm(2.0)[:-1])
+    call.end()
+    error = await failed(world, call)
+    assert error["param"] == "sample_format"
+    assert "3 of the 4 bytes" in error["message"]
+
+
+@pytest.mark.parametrize(("body", "part"), [(b"One. caf\xe9 ", "byte 8"), (b" \n", "input")])
+async def test_a_text_that_cannot_be_spoken_is_an_error(
+    world: World, autojump_clock: MockClock, body: bytes, part: str
+) -> None:
+    call = start(world, SPEAK)
+    call.say(body)
+    call.end()
+    error = await failed(world, call)
+    assert (error["type"], error["param"]) == ("invalid_request_error", "input")
+    assert part in error["message"] or part == error["param"]
+
+
+async def test_bare_sound_that_fails_is_cut_off(world: World, autojump_clock: MockClock) -> None:
+    call = start(world, SPEAK, response_format="pcm")
+    call.say(b"One. \xff")
+    call.end()
+    await call.ended.wait()
+    assert call.reply.status == 200
+    assert not call.reply.complete
+    assert call.error is not None
+
+
+async def test_a_model_that_fails_is_the_last_event(
+    open_world: OpenWorld, autojump_clock: MockClock
+) -> None:
+    async with open_world(spec(EARS, session_options={"fail_runs": 1})) as world:
+        call = start(world)
+        call.say(pcm())
+        call.end()
+        assert (await failed(world, call))["type"] == "server_error"
+        assert kinds(await whole(world, pcm()))[-1] == "[DONE]"
+
+
+@pytest.mark.parametrize("moment", ["reading", "feeding", "finishing"])
+@pytest.mark.contract("time/disconnect_active_stream")
+async def test_a_client_that_leaves_frees_its_slot_whatever_is_waited_for(
+    open_world: OpenWorld, autojump_clock: MockClock, moment: str
+) -> None:
+    async with open_world(spec(EARS, session_options={"run_ms": 1000})) as world:
+        call = start(world)
+        call.say(pcm())
+        if moment == "feeding":
+            await call.head()
+        else:
+            await call.wait_bytes()
+        if moment == "finishing":
+            call.end()
+        await wait_all_tasks_blocked()
+        follower = start(world, options='{"run_ms":0}')
+        follower.say(pcm(2.0))
+        follower.end()
+        await world.wait_until(lambda: world.model("ears").queued_requests == 1)
+        began = trio.current_time()
+        call.hang_up()
+        await call.ended.wait()
+        assert not call.reply.complete
+        await follower.ended.wait()
+        assert trio.current_time() - began < 0.1
+        assert follower.reply.events()[-2]["text"] == "word1 word2"
+        assert world.idle()
+
+
+@pytest.mark.parametrize("moment", ["reading", "queued"])
+async def test_a_live_request_is_cancelled_by_its_id(
+    open_world: OpenWorld, autojump_clock: MockClock, moment: str
+) -> None:
+    async with open_world(EARS) as world:
+        first = start(world, headers={"x-request-id": "first"})
+        await first.head()
+        listed = (await world.client.get("/v1/requests")).json()["data"]
+        [one] = [each for each in listed if each["id"] == "first"]
+        assert (one["phase"], one["model"], one["slot"]) == ("streaming", "ears", 0)
+        call, name = first, "first"
+        if moment == "queued":
+            call, name = start(world, headers={"x-request-id": "second"}), "second"
+            await world.wait_until(lambda: world.model("ears").queued_requests == 1)
+        reply = await world.client.call("DELETE", f"/v1/requests/{name}")
+        assert reply.json() == {"id": name, "cancelled": True, "ended": True}
+        await call.ended.wait()
+        if moment == "queued":
+            assert call.reply.status == 499
+            first.end()
+            await first.ended.wait()
+        else:
+            assert call.reply.events()[-1]["error"]["code"] == "request_cancelled"
+        assert world.idle()
+
+
+async def test_a_drain_lets_a_live_stream_come_to_its_end(
+    world: World, autojump_clock: MockClock
+) -> None:
+    call = start(world)
+    call.say(pcm())
+    await call.wait_bytes()
+    world.runtime.drain()
+    late = start(world)
+    await late.ended.wait()
+    assert late.reply.error()["code"] == "shutting_down"
+    call.say(pcm())
+    call.end()
+    await call.ended.wait()
+    assert call.reply.events()[-2]["text"] == "word1 word2"
+
+
+async def test_stopping_cuts_a_live_stream_off(world: World, autojump_clock: MockClock) -> None:
+    call = start(world)
+    call.say(pcm())
+    await call.wait_bytes()
+    world.runtime.stop()
+    await call.ended.wait()
+    assert not call.reply.complete
+    assert b"done" not in call.reply.body
+
+
+async def test_an_answer_that_is_never_begun_holds_nothing(
+    world: World, autojump_clock: MockClock
+) -> None:
+    call = start(world)
+    call.refuse_start = True
+    await call.ended.wait()
+    assert call.reply.status == 0
+    assert world.idle()
+
+
+async def test_sound_is_never_logged(
+    open_world: OpenWorld, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    models: tuple[ModelSpec, ...] = (VOICE, EARS)
+    async with open_world(*models, settings={"log_request_body": True}) as world:
+        await whole(world, b"secretsecret" * 4)
+        await whole(world, b"secret words.", path=SPEAK)
+    assert "secret" not in caplog.text
