@@ -7,21 +7,24 @@ from typing import Any, Final, cast
 from quart import Quart
 from quart.sessions import NullSession, SecureCookieSessionInterface
 from quart.typing import ResponseTypes
-from quart.wrappers import Request, Response
+from quart.wrappers import Request, Response, Websocket
 from quart.wrappers.base import BaseRequestWebsocket
 from quart_trio import QuartTrio
 from quart_trio.wrappers import TrioRequest
+from werkzeug.routing.exceptions import WebsocketMismatch
 from werkzeug.wrappers import Response as WerkzeugResponse
 
 from paraudio.config import Settings
 from paraudio.engines import Family
-from paraudio.errors import RequestCancelledError, ShuttingDownError
+from paraudio.errors import InvalidRequestError, RequestCancelledError, ShuttingDownError
 from paraudio.http import (
     _batch,
     _events,
     _health,
+    _live,
     _metrics,
     _models,
+    _realtime,
     _requests,
     _shelf,
     _speech,
@@ -30,14 +33,21 @@ from paraudio.http import (
     _voice_list,
 )
 from paraudio.http._access import note_end
-from paraudio.http._core import Core, Route
+from paraudio.http._core import Core, Gate, Route
 from paraudio.http._errors import answer_to, split_cancelled
 from paraudio.http._exchange import Exchange
-from paraudio.http._gate import cors_headers, is_preflight, pass_gate, preflight_headers
+from paraudio.http._gate import (
+    check_origin,
+    cors_headers,
+    is_preflight,
+    pass_gate,
+    preflight_headers,
+)
 from paraudio.http._meters import Meters
 from paraudio.http._respond import empty_answer, error_answer
 from paraudio.http._sending import Sender
 from paraudio.http._sse import sse_error
+from paraudio.http._upgrade import FAILED, Socket, Upgrade
 from paraudio.http.openapi import documented
 from paraudio.journal import Journal, Recorder, no_record
 from paraudio.lifecycle import Runtime
@@ -45,7 +55,6 @@ from paraudio.store import Shelf
 from paraudio.transport import (
     HttpConnection,
     PullRequest,
-    WebsocketConnection,
     send_response,
 )
 
@@ -57,7 +66,9 @@ ROUTES: Final[tuple[Route, ...]] = documented(
         *_models.ROUTES,
         *_speech.ROUTES,
         *_transcriptions.ROUTES,
+        *_live.ROUTES,
         *_batch.ROUTES,
+        *_realtime.ROUTES,
         *_voice_list.ROUTES,
         *_tasks.ROUTES,
         *_requests.ROUTES,
@@ -161,7 +172,7 @@ class Api(QuartTrio):
     """
 
     asgi_http_class = Connection
-    asgi_websocket_class = WebsocketConnection
+    asgi_websocket_class = Upgrade
     request_class = ApiRequest
 
     def __init__(self, core: Core) -> None:
@@ -178,6 +189,9 @@ class Api(QuartTrio):
         self._table = {f"{route.method} {route.path}": route for route in ROUTES}
         for endpoint, route in self._table.items():
             self.add_url_rule(route.path, endpoint, methods=[route.method])
+        self._sockets = {f"WS {path}": handler for path, handler in _realtime.SOCKETS.items()}
+        for path in _realtime.SOCKETS:
+            self.add_url_rule(path, f"WS {path}", websocket=True)
 
     async def handle_request(self, request: Request) -> ResponseTypes:
         """Answer a request.
@@ -197,6 +211,40 @@ class Api(QuartTrio):
                 raise
             response = error_answer(answer)
         return self._marked(response, exchange)
+
+    async def handle_upgrade(self, exchange: Exchange, socket: Socket) -> None:
+        """Serve a websocket to its end, or refuse it as a request is refused.
+
+        Cancelled, as when its client has left: an error that was on its way is logged first.
+        """
+        websocket = socket.websocket
+        try:
+            async with self.websocket_context(websocket):
+                handler = self._admitted(websocket)
+                await handler(exchange, socket)
+        except (Exception, BaseExceptionGroup) as error:
+            cancelled, ours = split_cancelled(error)
+            if ours is None:
+                raise
+            answer = answer_to(ours, exchange.id)
+            if cancelled:
+                raise
+            if socket.accepted:
+                await socket.close(FAILED, str(answer.error["message"]))
+            else:
+                response = self._marked(error_answer(answer), exchange)
+                await send_response(exchange.sender, response)
+
+    def _admitted(self, websocket: Websocket) -> Callable[[Exchange, Socket], Awaitable[None]]:
+        """The handler of a websocket that may come in."""
+        if isinstance(websocket.routing_exception, WebsocketMismatch):
+            paths = ", ".join(_realtime.SOCKETS)
+            raise InvalidRequestError(f"this route takes no websocket; {paths} is one")
+        if websocket.routing_exception is not None:
+            raise websocket.routing_exception
+        pass_gate(Gate.KEYED, websocket, self.core.settings)
+        check_origin(websocket, self.core.settings)
+        return self._sockets[websocket.endpoint or ""]
 
     async def tell_cancelled(self, exchange: Exchange) -> None:
         """Tell a client that its request was cancelled: whole, or at the end of its events.

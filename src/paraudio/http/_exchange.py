@@ -14,6 +14,7 @@ from typing import Any, Final, Self, cast
 
 import trio
 from quart.wrappers import Request
+from quart.wrappers.base import BaseRequestWebsocket
 
 from paraudio.http._core import Core
 from paraudio.http._sending import Sender
@@ -40,7 +41,7 @@ class Exchange:
 
     Attributes:
         core: What every request shares.
-        request: The request.
+        request: The request; of a websocket there is only the head.
         id: Its ID, which the answer, the log and the journal name.
         started: When its head had come, in seconds of the server's clock.
         sender: How far its answer has got.
@@ -65,9 +66,9 @@ class Exchange:
         "use",
     )
 
-    def __init__(self, core: Core, request: Request, sender: Sender) -> None:
+    def __init__(self, core: Core, request: BaseRequestWebsocket, sender: Sender) -> None:
         self.core = core
-        self.request = request
+        self.request = cast("Request", request)
         self.id = request_id(request.headers.get("X-Request-Id"), core)
         self.started = trio.current_time()
         self.sender = sender

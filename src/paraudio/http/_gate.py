@@ -3,8 +3,10 @@
 import hmac
 from collections.abc import Mapping
 from typing import Final
+from urllib.parse import urlsplit
 
-from quart.wrappers import Request
+from quart.wrappers import Websocket
+from quart.wrappers.base import BaseRequestWebsocket
 
 from paraudio.config import Settings
 from paraudio.errors import ForbiddenError, UnauthorizedError
@@ -16,9 +18,10 @@ _EXPOSED: Final = (
     "X-Paraudio-Sample-Rate, Retry-After"
 )
 _PREFLIGHT_SECONDS: Final = "600"
+_KEY_PROTOCOL: Final = "openai-insecure-api-key."
 
 
-def pass_gate(gate: Gate, request: Request, settings: Settings) -> None:
+def pass_gate(gate: Gate, request: BaseRequestWebsocket, settings: Settings) -> None:
     """Let a request through, or refuse it.
 
     Raises:
@@ -35,17 +38,45 @@ def pass_gate(gate: Gate, request: Request, settings: Settings) -> None:
         raise ForbiddenError("management of models is off here; ui_management turns it on")
 
 
-def _has_key(request: Request, keys: tuple[str, ...]) -> bool:
+def check_origin(websocket: BaseRequestWebsocket, settings: Settings) -> None:
+    """Refuse the websocket of a page of another origin, unless ``cors_origins`` lets it in.
+
+    Browsers ask nobody before they open one, and let the page read whatever comes: without this,
+    any page that somebody visits could use a server on their own machine.
+
+    Raises:
+        ForbiddenError: The page is a stranger's.
+    """
+    origins, origin = settings.cors_origins, websocket.headers.get("Origin")
+    if origin is None or origins == "*" or (origins and origin in origins):
+        return
+    if urlsplit(origin).netloc.lower() == websocket.headers.get("Host", "").lower():
+        return
+    raise ForbiddenError("a page of another origin may not use this server; cors_origins lets it")
+
+
+def _has_key(request: BaseRequestWebsocket, keys: tuple[str, ...]) -> bool:
     """Compare with every key, in a time that tells nothing of any."""
-    scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-    token = given.strip().encode() if scheme.lower() == "bearer" else b""
+    token = _token(request).encode()
     found = False
     for key in keys:
         found |= hmac.compare_digest(token, key.encode())
     return found
 
 
-def cors_headers(request: Request, settings: Settings) -> Mapping[str, str]:
+def _token(request: BaseRequestWebsocket) -> str:
+    """What a client shows for a key; a page, which sets no headers, offers it as a subprotocol."""
+    scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        return given.strip()
+    if isinstance(request, Websocket):
+        for name in request.requested_subprotocols:
+            if name.startswith(_KEY_PROTOCOL):
+                return name.removeprefix(_KEY_PROTOCOL)
+    return ""
+
+
+def cors_headers(request: BaseRequestWebsocket, settings: Settings) -> Mapping[str, str]:
     """The headers that let a page of another origin read an answer; none where that is off."""
     origins, origin = settings.cors_origins, request.headers.get("Origin")
     if not origins or origin is None:
@@ -61,7 +92,7 @@ def cors_headers(request: Request, settings: Settings) -> Mapping[str, str]:
     }
 
 
-def is_preflight(request: Request, settings: Settings) -> bool:
+def is_preflight(request: BaseRequestWebsocket, settings: Settings) -> bool:
     """Whether a browser asks what a page of another origin may do, and gets an answer here."""
     return bool(
         settings.cors_origins
@@ -71,7 +102,7 @@ def is_preflight(request: Request, settings: Settings) -> bool:
     )
 
 
-def preflight_headers(request: Request) -> Mapping[str, str]:
+def preflight_headers(request: BaseRequestWebsocket) -> Mapping[str, str]:
     """What such a page may do: the origin itself is judged by `cors_headers`."""
     wanted = request.headers.get("Access-Control-Request-Headers", "Authorization, Content-Type")
     return {

@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from paraudio.audio import decode
+import numpy as np
+from numpy.typing import NDArray
+
+from paraudio.audio import decode, from_int16
 from paraudio.engines import Audio
 from paraudio.errors import InvalidRequestError
 from paraudio.http._fields import Fields, refusal
@@ -106,7 +109,32 @@ class OnServer:
         return decode(data, param=self.param, check=check, most_rate=most_rate)
 
 
-Source: TypeAlias = Uploaded | Encoded | OnServer
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """Sound that a client has sent as it was captured.
+
+    Attributes:
+        frames: Shape [frames], int16, mono.
+        rate: Frames a second.
+    """
+
+    frames: NDArray[np.int16]
+    rate: int
+    param: str = "audio"
+
+    def decode(
+        self,
+        roots: Iterable[str],
+        limit: int,
+        check: Callable[[], None],
+        most_rate: int | None = None,
+    ) -> Audio:
+        """The sound; blocking."""
+        del roots, limit, check, most_rate
+        return Audio(from_int16(self.frames), self.rate)
+
+
+Source: TypeAlias = Uploaded | Encoded | OnServer | Captured
 
 
 def source_field(fields: Fields, name: str, *, max_bytes: int = 0) -> Source | None:

@@ -38,6 +38,7 @@ class Phases:
         self._record = record
         self.grace_s = grace_s
         self.phase = Phase.RUNNING
+        self._draining = trio.Event()
         self._stopping = trio.Event()
         self._interruptible: set[trio.CancelScope] = set()
         self._shielded: set[trio.CancelScope] = set()
@@ -57,6 +58,7 @@ class Phases:
         if _ORDER.index(to) <= _ORDER.index(self.phase):
             return
         self.phase = to
+        self._draining.set()
         self._record(Kind.PHASE, phase=to.value)
         if to is Phase.STOPPING:
             self._end_scopes()
@@ -70,6 +72,10 @@ class Phases:
     def refusal() -> ShuttingDownError:
         """What everybody is told who comes too late."""
         return ShuttingDownError("the server is shutting down and takes no new work")
+
+    async def wait_draining(self) -> None:
+        """Wait until no new work is taken."""
+        await self._draining.wait()
 
     async def wait_stopping(self) -> None:
         """Wait until everything is to end."""

@@ -217,6 +217,10 @@ class Runtime:
         self.drain()
         self._phases.advance(Phase.STOPPING)
 
+    async def wait_draining(self) -> None:
+        """Wait until no new work is taken; always a checkpoint."""
+        await self._phases.wait_draining()
+
     async def wait_drained(self) -> None:
         """Wait until nobody holds a model; always a checkpoint.
 

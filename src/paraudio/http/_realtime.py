@@ -1,0 +1,97 @@
+"""``WS /v1/realtime``: speech in while it is spoken, words out, over one websocket."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from quart.wrappers import Response
+
+from paraudio.config import LiveIngest
+from paraudio.errors import ShuttingDownError, UpgradeRequiredError
+from paraudio.http._ask import bound_field
+from paraudio.http._core import Core, Route
+from paraudio.http._exchange import Exchange
+from paraudio.http._fields import Fields
+from paraudio.http._realtime_config import Config, Hearing, Registered
+from paraudio.http._realtime_events import Dialect
+from paraudio.http._realtime_session import Bounds, Opening, RealtimeSession
+from paraudio.http._upgrade import Socket
+
+PATH: Final = "/v1/realtime"
+
+_PROTOCOL: Final = "realtime"
+_BETA_HEADER: Final = "realtime=v1"
+_BETA_PROTOCOL: Final = "openai-beta.realtime-v1"
+_FAMILY: Final = "silero_vad"
+
+
+async def refuse_plain(exchange: Exchange) -> Response:
+    """Tell a client that asked without an upgrade what would do."""
+    del exchange
+    raise UpgradeRequiredError(
+        f"this route is a websocket: open ws://…{PATH}?model=<id> with a websocket client"
+    )
+
+
+async def open_realtime(exchange: Exchange, socket: Socket) -> None:
+    """Serve one session, from the handshake to the close.
+
+    Cancelled: everything that the session waits for or holds is given up.
+
+    Raises:
+        ModelNotFoundError: The model in the address is not registered.
+        InvalidRequestError: The address is wrong.
+        ShuttingDownError: No new work is taken.
+    """
+    core = exchange.core
+    opening = _opening(exchange, socket)
+    if core.runtime.snapshot().phase != "running":
+        raise ShuttingDownError("the server is shutting down and takes no new work")
+    exchange.model = opening.config.hearing.model
+    await socket.accept(_PROTOCOL if _PROTOCOL in socket.offered else None)
+    await RealtimeSession(exchange, socket, opening).run()
+
+
+def _opening(exchange: Exchange, socket: Socket) -> Opening:
+    core = exchange.core
+    fields = Fields(socket.websocket.args.to_dict(), form=True)
+    fields.choice("intent", ("transcription",), default="transcription")
+    models = registered(core)
+    model = fields.text("model") or None
+    if model is not None:
+        models.checked(model, "asr", "model")
+    beta = _BETA_HEADER in socket.websocket.headers.get("OpenAI-Beta", "") or (
+        _BETA_PROTOCOL in socket.offered
+    )
+    return Opening(
+        config=Config(hearing=Hearing(model), detection=models.default_detection()),
+        models=models,
+        dialect=Dialect.BETA if beta else Dialect.CURRENT,
+        flat=beta and fields.text("intent") is not None,
+        bound_ms=bound_field(fields),
+        bounds=bounds_of(core, model),
+    )
+
+
+def registered(core: Core) -> Registered:
+    """The models that a session may name, and the one that finds speech."""
+    specs = [model.spec for model in core.runtime.snapshot().models]
+    detectors = [spec for spec in specs if spec.task == "vad"]
+    detectors.sort(key=lambda spec: spec.family != _FAMILY)
+    return Registered(
+        find=lambda model: core.runtime.model(model).spec,
+        detector=detectors[0].id if detectors else None,
+    )
+
+
+def bounds_of(core: Core, model: str | None) -> Bounds:
+    """The bounds of live uploads, those of the model on top."""
+    ingest: LiveIngest = core.settings.live_ingest
+    if model is not None:
+        own = core.runtime.model(model).spec.live_ingest
+        ingest = ingest.model_copy(update=dict(own))
+    return Bounds.of(ingest)
+
+
+ROUTES: Final = (Route("GET", PATH, refuse_plain),)
+
+SOCKETS: Final[Mapping[str, Callable[[Exchange, Socket], Awaitable[None]]]] = {PATH: open_realtime}

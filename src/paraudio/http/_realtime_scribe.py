@@ -1,0 +1,221 @@
+"""Writing down what is said in one session, item by item, in order.
+
+An item holds a slot of its model from the moment at which there is something to transcribe. For a
+model that can listen that is when the speech begins: words come while it goes on, and the whole
+is there soon after its end. For any other it is when the item is committed. Between two items
+nothing is held, so a microphone that hears nothing keeps no slot.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from typing import Final
+
+import numpy as np
+import trio
+
+from paraudio.audio import from_int16
+from paraudio.engines import Audio, Result, StreamEvent
+from paraudio.errors import InvalidRequestError
+from paraudio.http import _realtime_events as events
+from paraudio.http._ask import Ask
+from paraudio.http._errors import answer_to, split_cancelled
+from paraudio.http._exchange import Exchange
+from paraudio.http._prepare import prepare, prepare_live
+from paraudio.http._realtime_events import Emit
+from paraudio.http._realtime_sound import Frames
+from paraudio.http._realtime_utterance import Bell, Utterance
+from paraudio.http._sources import Captured
+from paraudio.http._sse import no_result
+from paraudio.http._transcripts import text_of
+from paraudio.http._work import lease, start_events
+
+log = logging.getLogger(__name__)
+
+_NO_MODEL: Final = (
+    "no model transcribes in this session: name one in the address (?model=) or in session.update "
+    "(audio.input.transcription.model)"
+)
+
+
+_NOTHING: Final = np.empty(0, dtype=np.int16)
+
+
+class Scribe:
+    """Transcribes the items of one session.
+
+    Args:
+        exchange: The session among the requests.
+        bound_ms: The client's own bound of its waits, or None.
+        bell: Rung when an item has ended.
+        emit: Takes deltas, transcripts and failures.
+
+    Attributes:
+        partials: Whether the client wants to know what is heard so far.
+    """
+
+    def __init__(self, exchange: Exchange, bound_ms: int | None, bell: Bell, emit: Emit) -> None:
+        self.partials = False
+        self._exchange = exchange
+        self._bound_ms = bound_ms
+        self._bell = bell
+        self._emit = emit
+        self._items: deque[Utterance] = deque()
+        self._deaf: tuple[str, int] | None = None
+
+    @property
+    def ahead_s(self) -> float:
+        """How many seconds of sound wait to be transcribed."""
+        return sum(item.waiting / item.rate for item in self._items)
+
+    def add(self, item: Utterance) -> None:
+        """Take an item on; its turn comes when those before it are done."""
+        self._items.append(item)
+        self._bell.ring()
+
+    async def wait_done(self) -> None:
+        """Wait until every item is done."""
+        while self._items:
+            await self._bell.wait()
+
+    async def run(self) -> None:
+        """Transcribe items for ever.
+
+        Cancelled: what runs is stopped, and the slot is given back when the model is free.
+        """
+        while True:
+            while not self._items:
+                await self._bell.wait()
+            item = self._items[0]
+            try:
+                with item.scope:
+                    await self._serve(item)
+            finally:
+                self._items.popleft()
+                item.forget()
+                self._bell.ring()
+
+    async def _serve(self, item: Utterance) -> None:
+        try:
+            text = await self._transcribe(item)
+        except (Exception, BaseExceptionGroup) as error:
+            if split_cancelled(error)[0]:
+                raise
+            answer = answer_to(error, self._exchange.id)
+            # An item has its end before it has its failure.
+            await item.wait_complete()
+            self._emit(events.failed(item.item_id, answer.error))
+        else:
+            self._emit(events.completed(item.item_id, text, item.seconds))
+
+    async def _transcribe(self, item: Utterance) -> str:
+        if item.hearing.model is None:
+            raise InvalidRequestError(_NO_MODEL, param="model")
+        if item.live and not item.complete and not self._is_deaf(item.hearing.model):
+            text = await self._transcribe_live(item)
+            if text is not None:
+                return text
+        frames = await item.whole()
+        return await self._transcribe_whole(item, frames) if len(frames) else ""
+
+    async def _transcribe_live(self, item: Utterance) -> str | None:
+        """Transcribe an item while it is spoken; None where the model cannot do that."""
+        ask = self._ask(item, _NOTHING)
+        async with lease(self._exchange, ask) as use:
+            job = await prepare_live(self._exchange.core, use, ask)
+            if not use.can_live:
+                self._deaf = self._load_of(ask.model)
+                return None
+            said = _Said(self._emit, item.item_id, partials=self.partials)
+            work = _Watch()
+            async with use.live(job) as live:
+                while (frames := await item.take()) is not None:
+                    with work:
+                        heard = await live.feed(Audio(from_int16(frames), item.rate))
+                    said.tell(heard)
+                with work:
+                    heard = await live.finish()
+                said.tell(heard)
+            self._measure(item, work)
+            return said.text()
+
+    async def _transcribe_whole(self, item: Utterance, frames: Frames) -> str:
+        ask = self._ask(item, frames)
+        async with AsyncExitStack() as stack:
+            use = await stack.enter_async_context(lease(self._exchange, ask))
+            job = await prepare(self._exchange.core, use, ask)
+            said = _Said(self._emit, item.item_id, partials=self.partials)
+            work = _Watch()
+            with work:
+                async for event in await start_events(stack, use, job, ask):
+                    said.tell([event])
+            self._measure(item, work)
+            return said.text()
+
+    def _ask(self, item: Utterance, frames: Frames) -> Ask:
+        hearing = item.hearing
+        return Ask(
+            model=hearing.model or "",
+            tasks=("asr",),
+            bound_ms=self._bound_ms,
+            sound=Captured(frames, item.rate),
+            language=hearing.language,
+            prompt=hearing.prompt,
+        )
+
+    def _is_deaf(self, model: str) -> bool:
+        """Whether the model, as it is loaded, is known to hear nothing before it has all."""
+        return self._deaf is not None and self._deaf == self._load_of(model)
+
+    def _load_of(self, model: str) -> tuple[str, int]:
+        return model, self._exchange.core.runtime.model(model).generation
+
+    def _measure(self, item: Utterance, work: "_Watch") -> None:
+        if item.frames and item.hearing.model is not None:
+            self._exchange.core.meters.worked(item.hearing.model, work.seconds / item.seconds)
+
+
+class _Said:
+    """What is known of the transcript of one item."""
+
+    def __init__(self, emit: Emit, item_id: str, *, partials: bool) -> None:
+        self._emit = emit
+        self._item_id = item_id
+        self._partials = partials
+        self._told = False
+        self._result: Result | None = None
+
+    def tell(self, heard: Sequence[StreamEvent]) -> None:
+        """Pass on what was heard."""
+        for one in heard:
+            if one.text:
+                self._emit(events.delta(self._item_id, one.text))
+                self._told = True
+            elif one.partial is not None and self._partials:
+                self._emit(events.partial(self._item_id, one.partial))
+            elif one.result is not None:
+                self._result = one.result
+
+    def text(self) -> str:
+        """The whole, which is told in one piece where nothing was told before."""
+        if self._result is None:
+            raise no_result()
+        text = text_of(self._result)
+        if text and not self._told:
+            self._emit(events.delta(self._item_id, text))
+        return text
+
+
+class _Watch:
+    """Adds up how long the model was at work."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._began = 0.0
+
+    def __enter__(self) -> None:
+        self._began = trio.current_time()
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.seconds += trio.current_time() - self._began

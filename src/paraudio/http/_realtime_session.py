@@ -1,0 +1,303 @@
+"""One realtime session: its client's events in, its own events out, and its end."""
+
+import base64
+import binascii
+import json
+import math
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Self, TypeVar, cast
+
+import trio
+
+from paraudio.config import LiveIngest
+from paraudio.errors import InvalidRequestError, PayloadTooLargeError
+from paraudio.http import _realtime_events as events
+from paraudio.http._body import INLINE_BYTES
+from paraudio.http._errors import answer_to
+from paraudio.http._exchange import Exchange
+from paraudio.http._fields import Fields, loads, missing, refusal
+from paraudio.http._realtime_config import Config, Registered, flat_json, nested_json, updated
+from paraudio.http._realtime_ears import Ears
+from paraudio.http._realtime_events import Dialect, Event
+from paraudio.http._realtime_machine import Machine
+from paraudio.http._realtime_scribe import Scribe
+from paraudio.http._realtime_sound import Format, Frames
+from paraudio.http._realtime_utterance import Bell
+from paraudio.http._upgrade import GOING_AWAY, POLICY, Socket
+from paraudio.transport import call_of
+
+T = TypeVar("T")
+
+AHEAD_S: Final = 120.0
+"""How much sound may wait for the models before the client is no longer read."""
+
+MOST_UNSENT: Final = 256
+"""How many events may wait for a slow reader before it is no longer read itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What one client may cost; infinity is no bound.
+
+    Attributes:
+        idle_s: The longest pause between two of its events while sound is expected.
+        total_s: The longest session.
+        append_bytes: The most bytes of sound in one event.
+        send_s: How long it may take nothing of what is sent to it.
+    """
+
+    idle_s: float
+    total_s: float
+    append_bytes: int
+    send_s: float
+
+    @classmethod
+    def of(cls, ingest: LiveIngest) -> Self:
+        """The bounds as they are configured."""
+        return cls(
+            idle_s=ingest.idle_timeout_ms / 1000 or math.inf,
+            total_s=ingest.total_timeout_ms / 1000 or math.inf,
+            append_bytes=ingest.max_chunk_bytes,
+            send_s=ingest.send_timeout_ms / 1000 or math.inf,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """How a session begins.
+
+    Attributes:
+        config: What holds until the client changes it.
+        models: What it may name.
+        dialect: Which names the client knows.
+        flat: Whether the first event is ``transcription_session.created``.
+        bound_ms: The client's own bound of its waits, or None.
+        bounds: What it may cost.
+    """
+
+    config: Config
+    models: Registered
+    dialect: Dialect
+    flat: bool
+    bound_ms: int | None
+    bounds: Bounds
+
+
+@dataclass(frozen=True, slots=True)
+class _Close:
+    code: int
+    reason: str
+
+
+class RealtimeSession:
+    """Four tasks around one state: a reader, a writer, and one for each of the two models.
+
+    They wait on one bell: whoever changes anything rings it.
+
+    Args:
+        exchange: The session among the requests.
+        socket: The open websocket.
+        opening: How it begins.
+    """
+
+    def __init__(self, exchange: Exchange, socket: Socket, opening: Opening) -> None:
+        self._exchange = exchange
+        self._socket = socket
+        self._opening = opening
+        self._id = events.new_id("sess")
+        self._bell = Bell()
+        self._unsent: deque[Event] = deque()
+        self._sending = False
+        self._rest = b""
+        self._reading = trio.CancelScope()
+        self._over = _Close(GOING_AWAY, "the server is shutting down")
+        self._scribe = Scribe(exchange, opening.bound_ms, self._bell, self._emit)
+        self._machine = Machine(
+            opening.config, opening.dialect, emit=self._emit, begin=self._scribe.add
+        )
+        self._ears = Ears(exchange, opening.bound_ms, self._machine, self._bell)
+        self._until = exchange.started + opening.bounds.total_s
+        self._handlers: Mapping[str, Callable[[Fields], Awaitable[None]]] = {
+            "session.update": self._update,
+            "transcription_session.update": self._update,
+            "input_audio_buffer.append": self._append,
+            "input_audio_buffer.commit": self._commit,
+            "input_audio_buffer.clear": self._clear,
+        }
+
+    async def run(self) -> None:
+        """Serve the client until it leaves, runs out of time, or the server drains.
+
+        Cancelled: what runs is stopped, and every slot is given back.
+        """
+        call = call_of(cast("dict[str, Any]", self._socket.websocket.scope))
+        if call is not None:
+            call.patience.send_stall_s = self._opening.bounds.send_s
+        self._tell_session("transcription_session" if self._opening.flat else "session", "created")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._write)
+            nursery.start_soon(self._ears.run)
+            nursery.start_soon(self._scribe.run)
+            nursery.start_soon(self._watch_drain)
+            with self._reading:
+                self._over = await self._read()
+            await self._finish()
+            nursery.cancel_scope.cancel("the session is over")
+        await self._socket.close(self._over.code, self._over.reason)
+
+    async def _finish(self) -> None:
+        """Let what was said so far be written down, and sent."""
+        self._machine.end()
+        self._bell.ring()
+        await self._scribe.wait_done()
+        while self._unsent or self._sending:
+            await self._bell.wait()
+
+    async def _watch_drain(self) -> None:
+        await self._exchange.core.runtime.wait_draining()
+        self._reading.cancel("the server drains")
+
+    # The writer.
+
+    def _emit(self, event: Event) -> None:
+        self._unsent.append(event)
+        self._bell.ring()
+
+    async def _write(self) -> None:
+        while True:
+            while not self._unsent:
+                await self._bell.wait()
+            self._sending = True
+            await self._socket.send(json.dumps(self._unsent.popleft(), separators=(",", ":")))
+            self._sending = False
+            self._bell.ring()
+
+    # The reader.
+
+    async def _read(self) -> _Close:
+        """Read until the client has run out of time; returns why."""
+        while True:
+            await self._wait_for_room()
+            idle_until = trio.current_time() + self._opening.bounds.idle_s
+            if not self._expects_sound():
+                idle_until = math.inf
+            message = None
+            with trio.move_on_at(min(idle_until, self._until)):
+                message = await self._socket.receive()
+            if message is not None:
+                await self._take(message)
+            elif idle_until < self._until:
+                return self._out_of_time(
+                    "idle_timeout", "nothing came", self._opening.bounds.idle_s
+                )
+            else:
+                return self._out_of_time(
+                    "total_timeout", "the session took", self._opening.bounds.total_s
+                )
+
+    def _expects_sound(self) -> bool:
+        """Whether the client is in the midst of sending; one that commits by itself may rest."""
+        return self._machine.config.detection is not None or bool(self._machine.buffered)
+
+    def _out_of_time(self, code: str, what: str, bound_s: float) -> _Close:
+        reason = f"{what} for {bound_s:g} s, the bound of live_ingest.{code}_ms"
+        error: Event = {"message": reason, "type": "invalid_request_error", "code": code}
+        self._emit(events.error_event({**error, "param": None}, None))
+        return _Close(POLICY, reason)
+
+    async def _wait_for_room(self) -> None:
+        """Read no further while the models or the client's own reading are behind."""
+        while len(self._unsent) > MOST_UNSENT or self._ahead_s() > AHEAD_S:
+            await self._bell.wait()
+
+    def _ahead_s(self) -> float:
+        return self._scribe.ahead_s + self._machine.unheard / self._machine.rate
+
+    async def _take(self, message: str | bytes) -> None:
+        """Do what an event says; what is wrong with it is told, and the session goes on."""
+        cause: str | None = None
+        try:
+            fields = await self._parsed(message)
+            given = fields.get("event_id")
+            cause = given[:200] if isinstance(given, str) else None
+            await self._handler(fields)(fields)
+        except Exception as error:  # whatever failed, the session goes on
+            answer = answer_to(error, self._exchange.id)
+            self._emit(events.error_event(answer.error, cause))
+        self._bell.ring()
+
+    def _handler(self, fields: Fields) -> Callable[[Fields], Awaitable[None]]:
+        kind = fields.filled("type", "the kind of the event")
+        handler = self._handlers.get(kind)
+        if handler is None:
+            raise refusal("type", "one of " + ", ".join(self._handlers), kind)
+        return handler
+
+    async def _parsed(self, message: str | bytes) -> Fields:
+        if isinstance(message, bytes):
+            raise InvalidRequestError(
+                "an event must be a text message with a JSON object, not a binary message"
+            )
+        value = await self._work(len(message), lambda: loads(message.encode()))
+        if not isinstance(value, dict):
+            raise InvalidRequestError("an event must be a JSON object")
+        return Fields(value)
+
+    async def _work(self, size: int, call: Callable[[], T]) -> T:
+        """Do what takes a while for something large in a thread."""
+        return call() if size <= INLINE_BYTES else await self._exchange.core.workers.run(call)
+
+    # What a client can ask for.
+
+    async def _update(self, fields: Fields) -> None:
+        session = fields.inner("session")
+        if session is None:
+            raise missing("session", "an object")
+        await self._ears.wait_caught_up()
+        machine = self._machine
+        before = machine.config.format
+        machine.update(updated(machine.config, session, self._opening.models))
+        if machine.config.format != before:
+            self._rest = b""
+        self._scribe.partials = machine.config.partials
+        self._tell_session(str(fields.get("type")).removesuffix(".update"), "updated")
+
+    async def _append(self, fields: Fields) -> None:
+        text = fields.filled("audio", "base64 of sound")
+        most = self._opening.bounds.append_bytes
+        if len(text) // 4 * 3 > most + 2:
+            raise PayloadTooLargeError(
+                f"audio must be at most {most} bytes in one event (live_ingest.max_chunk_bytes), "
+                f"not {len(text) // 4 * 3}; send it in pieces",
+                param="audio",
+            )
+        form, rest = self._machine.config.format, self._rest
+        frames, rest = await self._work(len(text), lambda: _frames(text, form, rest))
+        self._machine.append(frames)
+        self._rest = rest
+
+    async def _commit(self, _: Fields) -> None:
+        await self._ears.wait_caught_up()
+        self._rest = b""
+        self._machine.commit()
+
+    async def _clear(self, _: Fields) -> None:
+        self._rest = b""
+        self._machine.clear()
+
+    def _tell_session(self, kind: str, what: str) -> None:
+        flat = kind == "transcription_session" or self._opening.dialect is Dialect.BETA
+        shown = (flat_json if flat else nested_json)(self._machine.config, self._id)
+        self._emit(events.event(f"{kind}.{what}", session=shown))
+
+
+def _frames(text: str, form: Format, rest: bytes) -> tuple[Frames, bytes]:
+    """The frames in base64 text behind ``rest`` of the last one, and what is left of the next."""
+    try:
+        data = rest + base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise InvalidRequestError("audio must be base64", param="audio") from error
+    whole = len(data) - len(data) % form.frame_bytes
+    return form.read(data[:whole]), data[whole:]

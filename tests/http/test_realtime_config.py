@@ -1,0 +1,170 @@
+"""What an update may say, in both spellings."""
+
+from typing import Any
+
+import pytest
+
+from paraudio.errors import InvalidRequestError, ModelNotFoundError, ParaudioError
+from paraudio.http._fields import Fields
+from paraudio.http._realtime_config import (
+    PARTIALS,
+    Config,
+    Detection,
+    Hearing,
+    Registered,
+    flat_json,
+    nested_json,
+    updated,
+)
+from paraudio.http._realtime_sound import Format
+from paraudio.spec import ModelSpec
+
+SPECS = {
+    "ears": ModelSpec(id="ears", family="simulated", path="", task="asr"),
+    "vad": ModelSpec(id="vad", family="simulated", path="", task="vad"),
+    "voice": ModelSpec(id="voice", family="simulated", path="", task="tts"),
+}
+
+
+def find(model: str) -> ModelSpec:
+    if model not in SPECS:
+        raise ModelNotFoundError(model)
+    return SPECS[model]
+
+
+MODELS = Registered(find, "vad")
+BEFORE = Config(hearing=Hearing("ears", "en"), detection=Detection("vad"))
+
+
+def update(session: dict[str, Any], models: Registered = MODELS) -> Config:
+    return updated(BEFORE, Fields(session, prefix="session."), models)
+
+
+def sound(**fields: Any) -> dict[str, Any]:
+    return {"type": "transcription", "audio": {"input": fields}}
+
+
+OFF = Config(hearing=BEFORE.hearing)
+TUNED = Config(hearing=BEFORE.hearing, detection=Detection("vad", 0.25, 100, 700))
+TUNING = {
+    "type": "server_vad",
+    "threshold": 0.25,
+    "prefix_padding_ms": 100,
+    "silence_duration_ms": 700,
+}
+
+
+@pytest.mark.parametrize(
+    ("nested", "flat", "after"),
+    [
+        ({}, {}, BEFORE),
+        ({"turn_detection": None}, {"turn_detection": None}, OFF),
+        ({"turn_detection": TUNING}, {"turn_detection": TUNING}, TUNED),
+        (
+            {"transcription": {"model": "ears", "language": "de", "prompt": "names"}},
+            {"input_audio_transcription": {"model": "ears", "language": "de", "prompt": "names"}},
+            Config(hearing=Hearing("ears", "de", "names"), detection=BEFORE.detection),
+        ),
+        (
+            {"transcription": {"language": ""}},
+            {"input_audio_transcription": {"language": ""}},
+            Config(hearing=Hearing("ears"), detection=BEFORE.detection),
+        ),
+        (
+            {"transcription": None},
+            {"input_audio_transcription": None},
+            Config(hearing=Hearing(), detection=BEFORE.detection),
+        ),
+        (
+            {"format": {"type": "audio/pcmu"}},
+            {"input_audio_format": "g711_ulaw"},
+            Config(Format("audio/pcmu", 8000), BEFORE.hearing, BEFORE.detection),
+        ),
+        (
+            {"format": {"type": "audio/pcma"}},
+            {"input_audio_format": "g711_alaw"},
+            Config(Format("audio/pcma", 8000), BEFORE.hearing, BEFORE.detection),
+        ),
+        ({"format": {"type": "audio/pcm"}}, {"input_audio_format": "pcm16"}, BEFORE),
+    ],
+)
+def test_both_spellings_mean_the_same(
+    nested: dict[str, Any], flat: dict[str, Any], after: Config
+) -> None:
+    assert update(sound(**nested)) == after
+    assert update(flat) == after
+
+
+def test_pcm_comes_at_the_rate_that_is_said() -> None:
+    assert update(sound(format={"type": "audio/pcm", "rate": 16_000})).format.rate == 16_000
+
+
+def test_what_detection_was_told_before_holds_on() -> None:
+    after = update(sound(turn_detection={"threshold": 0.75}))
+    assert after.detection == Detection("vad", 0.75)
+
+
+def test_partials_come_to_whom_asks() -> None:
+    assert update({"include": [PARTIALS]}).partials
+    assert not update({"include": None}).partials
+    assert not update({"include": ["item.input_audio_transcription.logprobs"]}).partials
+
+
+def test_what_others_have_and_we_have_not_is_ignored() -> None:
+    session = sound(noise_reduction={"type": "near_field"}, frobnicate=1)
+    assert update({**session, "instructions": "x", "tools": []}) == BEFORE
+
+
+@pytest.mark.parametrize(
+    ("session", "param"),
+    [
+        ({"type": "realtime"}, "session.type"),
+        ({"audio": 1}, "session.audio"),
+        (sound(format={"type": "audio/mp3"}), "session.audio.input.format.type"),
+        (sound(format={"type": "audio/pcm", "rate": 100}), "session.audio.input.format.rate"),
+        (sound(format={"type": "audio/pcmu", "rate": 16000}), "session.audio.input.format.rate"),
+        ({"input_audio_format": "mp3"}, "session.input_audio_format"),
+        (sound(transcription={"model": "vad"}), "session.audio.input.transcription.model"),
+        (sound(transcription={"language": "?"}), "session.audio.input.transcription.language"),
+        (
+            sound(turn_detection={"type": "semantic_vad"}),
+            "session.audio.input.turn_detection.type",
+        ),
+        (
+            sound(turn_detection={"type": "server_vad", "threshold": 2}),
+            "session.audio.input.turn_detection.threshold",
+        ),
+        (
+            sound(turn_detection={"model": "ears"}),
+            "session.audio.input.turn_detection.model",
+        ),
+        ({"include": "x"}, "session.include"),
+    ],
+)
+def test_a_wrong_field_is_named(session: dict[str, Any], param: str) -> None:
+    with pytest.raises(InvalidRequestError) as refused:
+        update(session)
+    assert refused.value.param == param
+
+
+def test_a_model_that_is_not_there_is_not_found() -> None:
+    with pytest.raises(ParaudioError) as refused:
+        update(sound(transcription={"model": "whisper-1"}))
+    assert refused.value.status == 404
+
+
+def test_without_a_detector_only_the_client_can_commit() -> None:
+    deaf = Registered(find)
+    assert deaf.default_detection() is None
+    assert MODELS.default_detection() == Detection("vad")
+    with pytest.raises(InvalidRequestError, match="silero_vad"):
+        updated(OFF, Fields({"turn_detection": {"type": "server_vad"}}), deaf)
+    named = {"turn_detection": {"type": "server_vad", "model": "vad"}}
+    assert updated(OFF, Fields(named), deaf).detection == Detection("vad")
+
+
+@pytest.mark.parametrize("config", [BEFORE, OFF, TUNED, Config(), Config(partials=True)])
+def test_what_is_shown_can_be_sent_back(config: Config) -> None:
+    for shown in (nested_json(config, "sess_1"), flat_json(config, "sess_1")):
+        assert shown["id"] == "sess_1"
+        assert updated(Config(), Fields(shown), MODELS) == config
