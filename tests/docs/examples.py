@@ -1,11 +1,12 @@
-"""The examples of the README, as data."""
+"""The examples of a page, as data."""
 
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-README: Final = Path(__file__).parents[2] / "README.md"
+ROOT: Final = Path(__file__).parents[2]
+README: Final = ROOT / "README.md"
 _HEADING: Final = re.compile(r"^## (.+)$")
 _FENCE: Final = re.compile(r"^```(\w*)$")
 
@@ -19,11 +20,11 @@ class Example:
     code: str
 
 
-def examples() -> list[Example]:
+def examples(page: Path = README) -> list[Example]:
     """Every fenced block, in order."""
     found: list[Example] = []
     section, language, lines = "", "", list[str]()
-    for line in README.read_text(encoding="utf-8").splitlines():
+    for line in page.read_text(encoding="utf-8").splitlines():
         if fence := _FENCE.match(line):
             if language:
                 found.append(Example(section, language, "\n".join(lines)))
@@ -34,11 +35,12 @@ def examples() -> list[Example]:
             lines.append(line)
         elif heading := _HEADING.match(line):
             section = heading[1]
+    assert not language, f"{page.name}: a block has no end"
     return found
 
 
-def only(section: str, word: str) -> str:
+def only(section: str, word: str, page: Path = README) -> str:
     """The one example of a section that has ``word`` in it."""
-    found = [each.code for each in examples() if each.section == section and word in each.code]
+    found = [each.code for each in examples(page) if each.section == section and word in each.code]
     assert len(found) == 1, f"{len(found)} examples in {section!r} say {word!r}"
     return found[0]
