@@ -1,7 +1,5 @@
-import io
 import json
 import logging
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -15,6 +13,9 @@ def _loggers_as_before() -> Iterator[None]:
     handlers, level = root.handlers[:], root.level
     quiet = {name: logging.getLogger(name).level for name in ("hypercorn", "quart", "hpack")}
     yield
+    for handler in root.handlers:
+        if handler not in handlers:
+            handler.close()
     root.handlers[:], root.level = handlers, level
     for name, before in quiet.items():
         logging.getLogger(name).setLevel(before)
@@ -63,26 +64,24 @@ def test_json_is_one_object_a_line() -> None:
 
 
 @pytest.mark.parametrize("style", ["text", "json"])
-def test_what_is_logged_goes_to_stderr(style: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    stderr = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", stderr)
+def test_what_is_logged_goes_to_stderr(style: str, capfd: pytest.CaptureFixture[str]) -> None:
     set_up("info", style)
     logging.getLogger("paraudio.a").info("seen")
     logging.getLogger("paraudio.a").debug("not seen")
     logging.getLogger("hypercorn.error").info("not seen")
     logging.getLogger("hypercorn.error").warning("also seen")
-    lines = stderr.getvalue().splitlines()
+    logging.getLogger().handlers[0].flush()
+    lines = capfd.readouterr().err.splitlines()
     assert len(lines) == 2
     assert "seen" in lines[0]
     assert lines[0].startswith("{") == (style == "json")
 
 
-def test_an_error_level_quiets_libraries_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    stderr = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", stderr)
+def test_an_error_level_quiets_libraries_too(capfd: pytest.CaptureFixture[str]) -> None:
     set_up("error", "text")
     logging.getLogger("quart").warning("not seen")
-    assert stderr.getvalue() == ""
+    logging.getLogger().handlers[0].flush()
+    assert capfd.readouterr().err == ""
 
 
 def test_a_command_says_what_is_logged_as_its_own(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ from typing import Final
 
 import click
 
+from paraudio.cli._log_writer import LogWriter
 from paraudio.cli._output import say_error, say_warning
 
 LEVELS: Final = ("debug", "info", "warning", "error")
@@ -68,13 +69,13 @@ def set_up_command() -> None:
 
 
 def set_up(level: str, style: str) -> None:
-    """Send what this process logs to stderr.
+    """Send what this process logs to stderr, without ever waiting for whoever reads that.
 
     Args:
         level: One of `LEVELS`; libraries below us speak up from ``warning`` on only.
         style: ``text`` or ``json``.
     """
-    handler = logging.StreamHandler(sys.stderr)
+    handler = LogWriter(sys.stderr.fileno())
     text = TextFormatter(colour=sys.stderr.isatty())
     handler.setFormatter(JsonFormatter() if style == "json" else text)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -94,6 +94,8 @@ def main(args: Sequence[str] | None = None) -> None:
         # Whoever read our output left; nothing is to be told, also not by the interpreter's exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = FAILED
+    if early is not None:
+        early.ignore()
     sys.exit(code)
 
 

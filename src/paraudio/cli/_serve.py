@@ -23,7 +23,7 @@ GROUPS: Final = {
         "min_free_memory_mb",
         "idle_unload_ms",
     ),
-    "Backend": ("backend", "device", "threads", "isolation", "hang_timeout_ms"),
+    "Backend": ("backend", "device", "threads", "isolation", "hang_timeout_ms", "load_timeout_ms"),
     "Shutdown": ("drain_timeout_ms", "cancel_timeout_ms"),
     "Requests": (
         "ui_enabled",

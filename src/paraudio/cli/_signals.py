@@ -40,6 +40,15 @@ class EarlyEnd:
         for number in self._SIGNALS:
             signal.signal(number, self._end)
 
+    def ignore(self) -> None:
+        """Let no signal change how the process ends: the interpreter is about to.
+
+        It would put the system's own handling back in place of ours, and a late Ctrl-C would then
+        end the process as one that was killed.
+        """
+        for number in self._SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+
     def _end(self, number: int, frame: object) -> None:  # noqa: ARG002 - the interpreter's shape
         if not self.over:
             os.write(2, f"{signal.Signals(number).name}: ended before it began to serve\n".encode())
