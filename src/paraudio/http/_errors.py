@@ -21,6 +21,7 @@ from paraudio.errors import (
     PayloadTooLargeError,
     UnauthorizedError,
     UnsupportedMediaTypeError,
+    UpgradeRequiredError,
 )
 from paraudio.spec import Json
 
@@ -107,6 +108,8 @@ def _of_paraudio(error: ParaudioError) -> Answer:
         headers["Retry-After"] = str(error.retry_after_s)
     if isinstance(error, UnauthorizedError):
         headers["WWW-Authenticate"] = "Bearer"
+    if isinstance(error, UpgradeRequiredError):
+        headers["Upgrade"] = "websocket"
     return _answer(type(error), error.message, param=error.param, headers=headers)
 
 

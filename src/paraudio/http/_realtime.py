@@ -25,7 +25,7 @@ _FAMILY: Final = "silero_vad"
 
 
 async def refuse_plain(exchange: Exchange) -> Response:
-    """Tell a client that asked without an upgrade what would do."""
+    """Speech in while it is spoken, words out: a websocket, and a plain request is told so."""
     del exchange
     raise UpgradeRequiredError(
         f"this route is a websocket: open ws://…{PATH}?model=<id> with a websocket client"

@@ -139,6 +139,17 @@ def operations(settings: Settings) -> dict[str, Operation]:
             answers=_batch(),
             errors=WORK_ERRORS,
         ),
+        "GET /v1/realtime": Operation(
+            notes="The handshake of a websocket: the events of OpenAI's realtime transcription "
+            "both ways. What refuses it is answered as any request is.",
+            parameters=(
+                query("model", text(doc="The model that transcribes.")),
+                query("intent", exactly("transcription")),
+                query("busy_timeout_ms", whole(0, doc="The longest wait for a slot; 0 is none.")),
+            ),
+            answers={},
+            errors=(426,),
+        ),
         "GET /v1/audio/voices": Operation(
             parameters=(query("model", text("The ID of a model; of all, where it is missing.")),),
             answers=json(thing({"voices": listed(text())}), "The names, sorted."),

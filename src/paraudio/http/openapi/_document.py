@@ -32,6 +32,7 @@ _ERRORS: Final[Mapping[int, str]] = {
     409: "Something that is under way does not allow it.",
     413: "The body, or a part of it, is too large.",
     415: "The route does not take that content type.",
+    426: "The route is a websocket, and the request was none.",
     431: "The head of the request is too large.",
     499: "Somebody cancelled the request by its ID.",
     500: "A load, a preparation or a run failed.",
@@ -46,10 +47,12 @@ _HEADERS: Final[Mapping[str, tuple[str, str]]] = {
     "Retry-After": ("string", "Seconds after which another try makes sense."),
     "WWW-Authenticate": ("string", "`Bearer`."),
     "Allow": ("string", "The methods that the route takes."),
+    "Upgrade": ("string", "`websocket`."),
 }
 _HEADERS_OF_ERRORS: Final[Mapping[int, str]] = {
     401: "WWW-Authenticate",
     405: "Allow",
+    426: "Upgrade",
     503: "Retry-After",
 }
 
