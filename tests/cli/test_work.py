@@ -42,6 +42,7 @@ class Watching:
     session_options = SimulatedFamily.session_options
     request_options = SimulatedFamily.request_options
     isolation: IsolationName | None = None
+    imitates = True
     advertises = "nothing"
 
     def __init__(self) -> None:

@@ -45,6 +45,7 @@ class OddFamily:
     session_options: tuple[Option, ...] = ()
     request_options: tuple[Option, ...] = ()
     isolation: IsolationName | None = None
+    imitates: bool = False
     advertises: str = "nothing"
 
     def __init__(

@@ -41,6 +41,7 @@ class ScriptedFamily:
         Option(name="temperature", kind=float, default=0.0, doc="How freely it guesses."),
     )
     isolation: IsolationName | None = None
+    imitates: bool = True
     advertises: str = "four, by the test"
 
     def __init__(

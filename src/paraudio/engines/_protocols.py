@@ -127,6 +127,7 @@ class Family(Protocol):
         session_options: Schema of ``session_options``.
         request_options: Schema of a request's ``options``.
         isolation: The isolation that the family needs, or None where any will do.
+        imitates: Whether its models speak with the voice of a recording that a request brings.
         advertises: How many slots the family may offer on the CPU, and how that was validated: one
             line for the startup notice.
     """
@@ -137,6 +138,7 @@ class Family(Protocol):
     session_options: tuple[Option, ...]
     request_options: tuple[Option, ...]
     isolation: IsolationName | None
+    imitates: bool
     advertises: str
 
     def inspect(self, load: Load) -> Mapping[str, Json]:

@@ -12,7 +12,7 @@ from paraudio.errors import InvalidRequestError
 from paraudio.http._ask import Ask
 from paraudio.http._core import Core
 from paraudio.http._fields import refusal
-from paraudio.http._voices import VoiceAsk, confirm, resolve
+from paraudio.http._voices import VoiceAsk, confirm, no_imitation, resolve
 from paraudio.http._workers import check_cancelled
 from paraudio.lifecycle import Use
 from paraudio.spec import Json, ModelSpec
@@ -134,6 +134,9 @@ def _options(core: Core, spec: ModelSpec, ask: Ask) -> dict[str, Json]:
 
 async def _sounds(core: Core, spec: ModelSpec, ask: Ask) -> tuple[Voice, Audio | None]:
     """Read and decode what the request refers to, in a worker thread if there is anything."""
+    imitates = spec.task == "tts" and core.families[spec.family].imitates
+    if ask.voice.reference is not None and not imitates:
+        raise no_imitation(spec, ask.voice.reference_param)
     if _is_plain(ask.voice, spec, core):
         voice = Voice(ask.voice.name)
     else:
@@ -142,6 +145,7 @@ async def _sounds(core: Core, spec: ModelSpec, ask: Ask) -> tuple[Voice, Audio |
             ask.voice,
             spec,
             core.settings,
+            imitates=imitates,
             roots=allowed_roots(core, spec),
             check=check_cancelled,
         )

@@ -31,12 +31,14 @@ class VoiceAsk:
         reference: A recording to imitate, or None.
         reference_text: What is said in it, or None.
         param: The field that holds the name, for messages.
+        reference_param: The field that holds the recording.
     """
 
     name: str | None = None
     reference: Source | None = None
     reference_text: str | None = None
     param: str = "voice"
+    reference_param: str = "voice_ref"
 
 
 def voice_fields(fields: Fields, name: str = "voice") -> VoiceAsk:
@@ -58,6 +60,7 @@ def voice_fields(fields: Fields, name: str = "voice") -> VoiceAsk:
         reference=source_field(fields, "voice_ref", max_bytes=MAX_VOICE_BYTES),
         reference_text=fields.text("reference_text"),
         param=holder.param(key),
+        reference_param=fields.param("voice_ref"),
     )
 
 
@@ -80,6 +83,7 @@ def resolve(
     spec: ModelSpec,
     settings: Settings,
     *,
+    imitates: bool,
     roots: Iterable[str],
     check: Callable[[], None],
 ) -> Voice:
@@ -89,6 +93,8 @@ def resolve(
         ask: What the request said.
         spec: The model that it is bound to.
         settings: The server's, for ``voice_dir``.
+        imitates: Whether the model's family can do anything with a recording; where it cannot, the
+            recordings in ``voice_dir`` are none of its voices.
         roots: Folders that server-local paths may lie in.
         check: Called between blocks of work; raises to end it.
 
@@ -108,11 +114,20 @@ def resolve(
         source = OnServer(preset.voice_ref, ask.param)
         sound = source.decode([*roots, str(Path(preset.voice_ref).parent)], limit, check)
         return Voice(None, sound, ask.reference_text or preset.reference_text)
-    recorded = _recorded(ask, settings, check) if ask.name is not None else None
+    recorded = _recorded(ask, settings, check) if imitates else None
     if recorded is not None:
         sound, text = recorded
         return Voice(None, sound, ask.reference_text or text)
     return Voice(ask.name)
+
+
+def no_imitation(spec: ModelSpec, param: str) -> InvalidRequestError:
+    """What a request is told that brings a recording to a model that cannot imitate one."""
+    return InvalidRequestError(
+        f"{param} has no effect on model {spec.id!r}: as a model for {spec.task} of family "
+        f"{spec.family!r} it imitates no recording; leave it out",
+        param=param,
+    )
 
 
 def confirm(voice: Voice, known: tuple[str, ...], param: str) -> Voice:

@@ -7,7 +7,7 @@ from paraudio.engines import Family, Load, check_options
 from paraudio.engines.isolation import Inspection, Isolation
 from paraudio.errors import InvalidRequestError, LoadError, ParaudioError
 from paraudio.lifecycle._settings import RuntimeSettings
-from paraudio.spec import MAX_SLOTS, IsolationName, ModelSpec
+from paraudio.spec import MAX_SLOTS, IsolationName, ModelSpec, VoicePreset
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Checker:
         self._check_slots(spec.slots)
         family = self._family(spec)
         _check_use(spec, family)
-        _check_presets(spec)
+        _check_presets(spec, family)
         check_options(
             spec.default_request_options, family.request_options, param="default_request_options"
         )
@@ -149,9 +149,17 @@ def _check_use(spec: ModelSpec, family: Family) -> None:
         )
 
 
-def _check_presets(spec: ModelSpec) -> None:
-    """A default preset that is a name is the name of a preset."""
+def _check_presets(spec: ModelSpec, family: Family) -> None:
+    """A default preset that is a name is the name of a preset; a recording can be imitated."""
     default = spec.default_voice_preset
+    for name, preset in [*spec.voice_presets.items(), ("", default)]:
+        if isinstance(preset, VoicePreset) and preset.voice_ref is not None and not family.imitates:
+            param = f"voice_presets.{name}" if name else "default_voice_preset"
+            raise InvalidRequestError(
+                f"{param} has a voice_ref, and models of family {family.name!r} imitate no "
+                "recording; name a voice_id instead",
+                param=f"{param}.voice_ref",
+            )
     if isinstance(default, str) and default not in spec.voice_presets:
         known = ", ".join(sorted(spec.voice_presets)) or "none"
         raise InvalidRequestError(

@@ -29,7 +29,9 @@ def tone(job: Job) -> Audio:
     seconds = min(max(len(text) * _SECONDS_A_CHARACTER, _SHORTEST_S), _LONGEST_S)
     frames = round(seconds / (job.speed or 1.0) * RATE)
     pitch = pitch_of(text)
-    overtone = 2 + zlib.crc32((job.voice.name or "").encode()) % 5
+    imitated = job.voice.reference
+    voice = (job.voice.name or "").encode() if imitated is None else imitated.samples.tobytes()
+    overtone = 2 + zlib.crc32(voice) % 5
     phase = 0.0 if job.seed is None else (job.seed % 1009) / 1009 * 2 * np.pi
     angle = np.arange(frames, dtype=np.float64) * (2 * np.pi * pitch / RATE) + phase
     wave = 0.3 * np.sin(angle) + 0.1 * np.sin(angle * overtone)

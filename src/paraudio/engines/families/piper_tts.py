@@ -53,6 +53,7 @@ class PiperTtsFamily:
     )
     request_options: tuple[Option, ...] = REQUEST_OPTIONS
     isolation: IsolationName | None = None
+    imitates: bool = False
     advertises: str = (
         "up to 16 slots: sessions share one onnxruntime session and no state; "
         "16 requests at once give the samples of 16 in a row"

@@ -72,6 +72,7 @@ class PocketsphinxAsrFamily:
         ),
     )
     isolation: IsolationName | None = "process"
+    imitates: bool = False
     advertises: str = (
         "up to 16 slots: each session is a decoder in a process of its own and shares nothing"
     )

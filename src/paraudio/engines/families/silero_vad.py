@@ -94,6 +94,7 @@ class SileroVadFamily:
         ),
     )
     isolation: IsolationName | None = None
+    imitates: bool = False
     advertises: str = (
         "up to 16 slots: sessions share one onnxruntime session, each with its own state; "
         "16 requests at once give the segments of 16 in a row"

@@ -45,6 +45,7 @@ class SimulatedFamily:
     session_options: tuple[Option, ...] = SESSION_OPTIONS
     request_options: tuple[Option, ...] = REQUEST_OPTIONS
     isolation: IsolationName | None = None
+    imitates: bool = True
     advertises: str = "up to 16 slots, as its capacity option says; its sessions share nothing"
 
     def __init__(self) -> None:
