@@ -87,10 +87,24 @@ class LiveFinder:
     def __init__(self, rules: Rules, frame: int) -> None:
         self._finder = _Finder(rules, frame)
         self._pad = rules.speech_pad_ms * RATE / 1000
+        self._least_pad = int(min(self._pad, rules.min_silence_ms * RATE / 2000))
         self._frame = frame
         self._at = 0
         self._started = 0
         self._ended = 0
+
+    @property
+    def reach(self) -> int:
+        """How far the stretch that goes on is sure to reach; 0 where there is none."""
+        if self._finder.start is None:
+            return 0
+        return self._at - self.pause + min(self.pause, self._least_pad)
+
+    @property
+    def pause(self) -> int:
+        """How long it has been quiet in the stretch that goes on."""
+        quiet_since = self._finder.quiet_since
+        return 0 if quiet_since is None else self._at - quiet_since
 
     def take(self, probabilities: Sequence[float]) -> list[Boundary]:
         """The places that are settled by some more whole frames."""
@@ -165,7 +179,7 @@ class LiveFinder:
 class _Finder:
     """Goes from frame to frame, inside or outside of speech.
 
-    ``start`` is where the stretch began that goes on, ``_quiet_since`` is where the pause began
+    ``start`` is where the stretch began that goes on, ``quiet_since`` is where the pause began
     that may turn out to be the end, ``_pauses`` are those that turned out to be pauses: where they
     began and how long they were.
     """
@@ -176,16 +190,16 @@ class _Finder:
         self._leave = max(rules.threshold - _HYSTERESIS, _LOWEST)
         self._longest = rules.max_speech_s * RATE - frame - 2 * rules.speech_pad_ms * RATE / 1000
         self.start: int | None = None
-        self._quiet_since: int | None = None
+        self.quiet_since: int | None = None
         self._pauses: list[tuple[int, int]] = []
 
     def take(self, at: int, probability: float) -> None:
         """The next frame, which begins at sample ``at``."""
         loud = probability >= self._rules.threshold
-        if loud and self._quiet_since is not None:
-            if at - self._quiet_since > _PAUSE:
-                self._pauses.append((self._quiet_since, at - self._quiet_since))
-            self._quiet_since = None
+        if loud and self.quiet_since is not None:
+            if at - self.quiet_since > _PAUSE:
+                self._pauses.append((self.quiet_since, at - self.quiet_since))
+            self.quiet_since = None
         if self.start is None:
             if loud:
                 self.start = at
@@ -200,7 +214,7 @@ class _Finder:
 
         In a pause that is not known as the end yet, that was sure before, or is not.
         """
-        if self.start is None or self._quiet_since is not None:
+        if self.start is None or self.quiet_since is not None:
             return None
         return self.start if self._is_long(self.start, at) else None
 
@@ -224,18 +238,18 @@ class _Finder:
     def _quiet(self, at: int) -> None:
         if self.start is None:
             return
-        if self._quiet_since is None:
-            self._quiet_since = at
-        if at - self._quiet_since >= self._rules.min_silence_ms * RATE / 1000:
-            if self._is_long(self.start, self._quiet_since):
-                self.found.append(Span(self.start, self._quiet_since))
+        if self.quiet_since is None:
+            self.quiet_since = at
+        if at - self.quiet_since >= self._rules.min_silence_ms * RATE / 1000:
+            if self._is_long(self.start, self.quiet_since):
+                self.found.append(Span(self.start, self.quiet_since))
             self._leave_speech()
 
     def _is_long(self, start: int, end: int) -> bool:
         return end - start > self._rules.min_speech_ms * RATE / 1000
 
     def _leave_speech(self) -> None:
-        self.start = self._quiet_since = None
+        self.start = self.quiet_since = None
         self._pauses = []
 
 

@@ -8,34 +8,34 @@ begins with a new feature extraction: the old one's cepstral mean and noise trac
 was heard before, and results must not depend on that.
 """
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
-from paraudio.audio import resample, to_int16
+from paraudio.audio import resample
 from paraudio.engines._options import Option, check_options, flag_option, text_option
 from paraudio.engines._stop import Stop
-from paraudio.engines._values import Audio, Job, Load, Result, Samples, Segment, StreamEvent, Word
+from paraudio.engines._values import Audio, Job, Load, Piece, Result, Samples, StreamEvent, Word
 from paraudio.engines.families._spans import RATE, Span
 from paraudio.engines.families._speech_gate import hearing_gain, speech_spans
+from paraudio.engines.families._sphinx_decoding import (
+    CHUNK,
+    LONGEST,
+    Decoding,
+    text_of,
+    whole_of,
+    words_of,
+)
+from paraudio.engines.families._sphinx_live import LiveHearing
 from paraudio.engines.families._sphinx_model import SphinxFiles, find_files
 from paraudio.errors import InvalidRequestError
 from paraudio.spec import IsolationName, Json, Task
 
 _MAX_SESSIONS: Final = 16
-_CHUNK: Final = RATE // 10
-_HOP: Final = RATE // 100
 _STRICTEST: Final = 3
 _RUN_MEMORY: Final = 40 << 20
-
-_FILLER: Final = re.compile(r"[<\[+]")
-"""What the library writes for silence and noises begins with one of these."""
-
-_VARIANT: Final = re.compile(r"\(\d+\)$")
-"""Behind a word: which of its pronunciations was heard."""
 
 # On sixty read sentences the fast search took 0.55 of the time, at 10.9 instead of 7.9% errors.
 _PRECISE: Final = {"pl_window": 5}
@@ -149,9 +149,9 @@ class PocketsphinxAsrSession:
     """A decoder, and nothing beside it."""
 
     def __init__(self, decoder: Any, language: str) -> None:
-        self._decoder = decoder
+        self._decoding: Decoding | None = Decoding(decoder)
         self._language = language
-        self._inside = False
+        self._live: LiveHearing | None = None
 
     def prepare(self, job: Job) -> object:
         """Check a job.
@@ -159,11 +159,16 @@ class PocketsphinxAsrSession:
         Raises:
             InvalidRequestError: The job is wrong; ``param`` names the field.
         """
+        vad = self._checked(job)
+        if job.audio is None:
+            raise InvalidRequestError("audio must be the sound to transcribe", param="audio")
+        return _Listening(job.audio, vad)
+
+    def _checked(self, job: Job) -> bool:
+        """Check what does not depend on the sound; whether to listen to speech only."""
         options = check_options(job.options, PocketsphinxAsrFamily.request_options, param="options")
         if job.task != "asr":
             raise InvalidRequestError(f"this model does asr, not {job.task}", param="task")
-        if job.audio is None:
-            raise InvalidRequestError("audio must be the sound to transcribe", param="audio")
         asked = _primary(job.language or self._language)
         if asked != _primary(self._language):
             raise InvalidRequestError(
@@ -171,7 +176,7 @@ class PocketsphinxAsrSession:
                 f"{job.language!r}",
                 param="language",
             )
-        return _Listening(job.audio, flag_option(options, "vad"))
+        return flag_option(options, "vad")
 
     def run(self, prepared: object, stop: Stop) -> Result:
         """Transcribe all of it.
@@ -179,7 +184,7 @@ class PocketsphinxAsrSession:
         Raises:
             Stopped: ``stop`` was set; ``reset`` before the next run.
         """
-        return self._whole(list(self._hear(prepared, stop)))
+        return whole_of(list(self._hear(prepared, stop)), self._language)
 
     def stream(self, prepared: object, stop: Stop) -> Iterator[StreamEvent]:
         """Yield the text of each stretch of speech as it is understood, then the whole.
@@ -191,19 +196,61 @@ class PocketsphinxAsrSession:
         for words in self._hear(prepared, stop):
             space = " " if heard else ""
             heard.append(words)
-            yield StreamEvent(text=space + _text(words))
-        yield StreamEvent(result=self._whole(heard))
+            yield StreamEvent(text=space + text_of(words))
+        yield StreamEvent(result=whole_of(heard, self._language))
+
+    def begin(self, job: Job, stop: Stop) -> None:
+        """Check a live job.
+
+        Raises:
+            InvalidRequestError: The job is wrong; ``param`` names the field.
+            Stopped: ``stop`` was set.
+        """
+        vad = self._checked(job)
+        stop.check()
+        decoding = self._open()
+        decoding.renew()
+        self._live = LiveHearing(decoding, _judge() if vad else None)
+
+    def feed(self, piece: Piece, stop: Stop) -> Sequence[StreamEvent]:
+        """Listen to a piece: the text of each utterance that ends, and a guess at one that goes on.
+
+        Raises:
+            InvalidRequestError: It is no sound, or at another rate than the one before.
+            Stopped: ``stop`` was set; ``reset`` before the next job.
+        """
+        return self._begun().take(piece, stop)
+
+    def finish(self, stop: Stop) -> Sequence[StreamEvent]:
+        """Listen to what is left, and give the whole.
+
+        Raises:
+            Stopped: ``stop`` was set; ``reset`` before the next job.
+        """
+        live = self._begun()
+        events = live.end(stop)
+        return [*events, StreamEvent(result=whole_of(live.heard, self._language))]
 
     def reset(self) -> None:
-        """End what a stop cut short, and listen to a moment of silence to prove that it works."""
-        if self._inside:
-            self._decoder.end_utt()
-            self._inside = False
-        self._decode(np.zeros(_CHUNK, dtype=np.float32), Stop())
+        """End what was cut short, and listen to a moment of silence to prove that it works."""
+        self._live = None
+        decoding = self._open()
+        decoding.recover()
+        decoding.decode(np.zeros(CHUNK, dtype=np.float32), Stop())
 
     def close(self) -> None:
         """Let go of the decoder, and with it of its weights."""
-        self._decoder = None
+        self._decoding = self._live = None
+
+    def _open(self) -> Decoding:
+        if self._decoding is None:
+            raise RuntimeError("the session is closed")
+        return self._decoding
+
+    def _begun(self) -> LiveHearing:
+        if self._live is None:
+            raise RuntimeError("no live job has begun")
+        return self._live
 
     def _hear(self, prepared: object, stop: Stop) -> Iterator[tuple[Word, ...]]:
         """The words of each stretch that has any, in order."""
@@ -212,39 +259,13 @@ class PocketsphinxAsrSession:
         samples = resample(prepared.audio, RATE, check=stop.check).samples
         spans = _spans(samples, stop, vad=prepared.vad)
         gain = np.float32(hearing_gain(samples, spans))
-        self._decoder.reinit_feat()
+        decoding = self._open()
+        decoding.renew()
         for span in spans:
-            found = self._decode(samples[span.start : span.end] * gain, stop)
-            words = tuple(_words(found, span))
+            found = decoding.decode(samples[span.start : span.end] * gain, stop)
+            words = tuple(words_of(found, span))
             if words:
                 yield words
-
-    def _decode(self, samples: Samples, stop: Stop) -> list[Any]:
-        """One utterance: what the library calls its segments."""
-        stop.check()
-        self._decoder.start_utt()
-        self._inside = True
-        for start in range(0, len(samples), _CHUNK):
-            stop.check()
-            chunk = to_int16(samples[start : start + _CHUNK])
-            self._decoder.process_raw(chunk.tobytes(), False, False)
-        stop.check()
-        self._decoder.end_utt()
-        self._inside = False
-        return list(self._decoder.seg() or ())
-
-    def _whole(self, heard: list[tuple[Word, ...]]) -> Result:
-        segments = tuple(
-            Segment(words[0].start, words[-1].end, _text(words), _confidence(words))
-            for words in heard
-        )
-        return Result(
-            text=" ".join(segment.text for segment in segments),
-            language=self._language,
-            sample_rate=RATE,
-            segments=segments,
-            words=tuple(word for words in heard for word in words),
-        )
 
 
 def _decoder(files: SphinxFiles, *, fast: bool) -> Any:
@@ -261,32 +282,18 @@ def _decoder(files: SphinxFiles, *, fast: bool) -> Any:
     )
 
 
-def _spans(samples: Samples, stop: Stop, *, vad: bool) -> list[Span]:
+def _judge() -> Callable[[bytes], bool]:
+    """What judges the frames of one sound; it remembers the noise of that."""
     from pocketsphinx import Vad  # noqa: PLC0415 - the library, where it is used
 
+    is_speech: Callable[[bytes], bool] = Vad(_STRICTEST, RATE, 0.03).is_speech
+    return is_speech
+
+
+def _spans(samples: Samples, stop: Stop, *, vad: bool) -> list[Span]:
     if vad:
-        return speech_spans(samples, Vad(_STRICTEST, RATE, 0.03).is_speech, stop)
-    step = 20 * RATE
-    return [Span(at, min(at + step, len(samples))) for at in range(0, len(samples), step)]
-
-
-def _words(found: list[Any], span: Span) -> Iterator[Word]:
-    """The words of an utterance, at their places in the whole sound."""
-    for each in found:
-        if _FILLER.match(each.word):
-            continue
-        start = span.start + each.start_frame * _HOP
-        end = span.start + (each.end_frame + 1) * _HOP
-        confidence = float(np.clip(each.prob, 0.0, 1.0))
-        yield Word(_VARIANT.sub("", each.word), start, min(end, span.end), confidence)
-
-
-def _text(words: tuple[Word, ...]) -> str:
-    return " ".join(word.text for word in words)
-
-
-def _confidence(words: tuple[Word, ...]) -> float:
-    return sum(word.confidence or 0.0 for word in words) / len(words)
+        return speech_spans(samples, _judge(), stop)
+    return [Span(at, min(at + LONGEST, len(samples))) for at in range(0, len(samples), LONGEST)]
 
 
 def _primary(tag: str) -> str:
