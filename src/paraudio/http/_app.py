@@ -47,6 +47,7 @@ from paraudio.http._meters import Meters
 from paraudio.http._respond import empty_answer, error_answer
 from paraudio.http._sending import Sender
 from paraudio.http._sse import sse_error
+from paraudio.http._tracing import Tracing
 from paraudio.http._upgrade import FAILED, Socket, Upgrade
 from paraudio.http.openapi import documented
 from paraudio.journal import Journal, Recorder, no_record
@@ -87,6 +88,7 @@ def create_app(
     record: Recorder = no_record,
     journal: Journal | None = None,
     shelf: Shelf | None = None,
+    tracing: Tracing | None = None,
 ) -> "Api":
     """Make the ASGI application over a runtime.
 
@@ -98,6 +100,7 @@ def create_app(
         journal: The journal, which events and metrics are read from; without one, ``/v1/events`` is
             not found and ``/metrics`` knows only what passes through here.
         shelf: Holds the store of models; without one its routes are not found.
+        tracing: Takes the spans of requests; see `open_tracing`.
 
     Returns:
         An ASGI application that serves HTTP through ``paraudio.transport``.
@@ -105,8 +108,10 @@ def create_app(
     meters = Meters(runtime)
     if journal is not None:
         journal.follow(meters.observe)
+        if tracing is not None:
+            journal.follow(tracing.observe)
     record = record if journal is None else journal
-    return Api(Core(runtime, settings, families, record, journal, meters, shelf))
+    return Api(Core(runtime, settings, families, record, journal, meters, shelf, tracing))
 
 
 class ApiRequest(PullRequest):
@@ -207,6 +212,7 @@ class Api(QuartTrio):
             if ours is None:
                 raise
             answer = answer_to(ours, exchange.id)
+            exchange.code = str(answer.error["code"])
             if cancelled:
                 raise
             response = error_answer(answer)
@@ -227,6 +233,7 @@ class Api(QuartTrio):
             if ours is None:
                 raise
             answer = answer_to(ours, exchange.id)
+            exchange.code = str(answer.error["code"])
             if cancelled:
                 raise
             if socket.accepted:
@@ -253,6 +260,7 @@ class Api(QuartTrio):
         """
         error = RequestCancelledError(f"the request {exchange.id} was cancelled by its ID")
         answer = answer_to(error, exchange.id)
+        exchange.code = str(answer.error["code"])
         if not exchange.sender.started:
             await send_response(exchange.sender, self._marked(error_answer(answer), exchange))
         elif exchange.sender.events:

@@ -11,6 +11,7 @@ from quart.wrappers import Response
 from paraudio.config import Settings
 from paraudio.engines import Family
 from paraudio.http._meters import Meters
+from paraudio.http._tracing import Tracing
 from paraudio.http._workers import Workers
 from paraudio.journal import Journal, Recorder
 from paraudio.lifecycle import Runtime
@@ -61,6 +62,7 @@ class Core:
         journal: The journal itself, for those who follow it; None where there is none.
         meters: What is counted and measured.
         shelf: Holds the store of models; None where there is none.
+        tracing: Takes the spans of requests; None where nobody wants them.
         workers: Threads for bodies, files and sound.
         in_flight: The exchanges that have not ended, by their ID.
         started_at: When the application was made, in seconds of the Unix epoch.
@@ -73,6 +75,7 @@ class Core:
     journal: Journal | None
     meters: Meters
     shelf: Shelf | None = None
+    tracing: Tracing | None = None
     workers: Workers = field(default_factory=Workers)
     in_flight: "dict[str, Exchange]" = field(default_factory=dict)
     started_at: int = field(default_factory=lambda: int(time.time()))

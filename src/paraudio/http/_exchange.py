@@ -48,6 +48,7 @@ class Exchange:
         reading: Whether its body is still to come.
         model: The model that it asks for, once that is known.
         use: Its use of that model, once there is one.
+        code: The code of the error that answers it, if one does.
         ended: Set when the handler is done and nothing that it opened is left.
     """
 
@@ -55,6 +56,7 @@ class Exchange:
         "_answered",
         "_scope",
         "_stack",
+        "code",
         "core",
         "ended",
         "id",
@@ -75,6 +77,7 @@ class Exchange:
         self.reading = request.method == "POST"
         self.model: str | None = None
         self.use: Use | None = None
+        self.code: str | None = None
         self.ended = trio.Event()
         self._scope = trio.CancelScope()
         self._stack = AsyncExitStack()

@@ -16,7 +16,7 @@ import trio
 from paraudio.config import Settings
 from paraudio.engines.catalog import families
 from paraudio.errors import ConfigError
-from paraudio.http import create_app
+from paraudio.http import create_app, open_tracing
 from paraudio.journal import Journal
 from paraudio.lifecycle import Runtime
 from paraudio.server._bind import open_listeners, url_of
@@ -123,6 +123,7 @@ class _Serving:
         known = families()
         async with (
             Journal(settings.journal) as journal,
+            open_tracing() as tracing,
             open_shelf() as shelf,
             open_isolations(settings, self._progress, shelf) as isolations,
         ):
@@ -135,7 +136,9 @@ class _Serving:
             )
             for spec in settings.models:
                 runtime.add(spec)
-            app = create_app(runtime, settings, families=known, journal=journal, shelf=shelf)
+            app = create_app(
+                runtime, settings, families=known, journal=journal, shelf=shelf, tracing=tracing
+            )
             front = Server(app, _limits(settings))
             custom = CustomListeners(self._listeners, Service(runtime, self._shutdown))
             self._report.follow(
