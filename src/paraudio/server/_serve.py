@@ -6,7 +6,7 @@ way.
 """
 
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Final, TypeAlias
@@ -35,6 +35,8 @@ from paraudio.server._stopping import (
     leave,
     watchdog,
 )
+from paraudio.server._stored import is_here
+from paraudio.spec import ModelSpec
 from paraudio.store import open_shelf
 from paraudio.transport import Limits, Server, tls_context
 
@@ -147,13 +149,19 @@ class _Serving:
             async with trio.open_nursery() as models:
                 await models.start(runtime.run)
                 try:
-                    await self._with_transport(runtime, front, custom, ready)
+                    here = partial(is_here, shelf)
+                    await self._with_transport(runtime, front, custom, ready, here)
                 finally:
                     runtime.stop()
             self._report.make()
 
     async def _with_transport(
-        self, runtime: Runtime, front: Server, custom: CustomListeners, ready: Ready | None
+        self,
+        runtime: Runtime,
+        front: Server,
+        custom: CustomListeners,
+        ready: Ready | None,
+        here: Callable[[ModelSpec], Awaitable[bool]],
     ) -> None:
         """Own the listeners and every connection, until shutdown ends them."""
         tls = self._settings.tls
@@ -167,6 +175,7 @@ class _Serving:
                 ready(url)
             notify(READY)
             transport.start_soon(runtime.load_eager)
+            transport.start_soon(runtime.survey, here)
             await self._shutdown.wait(Phase.DRAINING)
             notify(STOPPING)
             await self._drain(runtime, front, custom)
