@@ -238,6 +238,10 @@ BROKEN: dict[str, tuple[str, Story]] = {
         "disconnect",
         Story().registered(1).held(1, 0).queued(2, request="r").gone("r").later(9).released(1, 0),
     ),
+    "facts of another configuration": (
+        "configuration",
+        Story().registered(1).tell(Kind.INSPECTED, config=2),
+    ),
     "a call is given up out of order": (
         "abandoned",
         Story().registered(1).abandoned(2),

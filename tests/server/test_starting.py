@@ -42,6 +42,21 @@ def test_a_signal_during_startup_ends_it_with_0(
     assert ended.seconds < served.bound_s
 
 
+@pytest.mark.parametrize("isolation", ["thread", "process"])
+async def test_facts_of_a_model_are_known_before_its_first_load(
+    tmp_path: Path, isolation: str
+) -> None:
+    models = [simulated(), {"id": "far", "family": "piper_tts", "path": "store:piper-joe"}]
+    async with serving(tmp_path, models, isolation=isolation) as served:
+        seen = await served.until(lambda seen: "sample_rate" in seen)
+        assert (seen["state"], seen["generation"]) == ("unloaded", 0)
+        far = await served.model("far")
+        assert "sample_rate" not in far, "nothing is fetched for it"
+        ended = await served.stopped()
+    assert ended.code == 0
+    assert not [line for line in ended.said if "fetching" in line]
+
+
 async def test_a_unix_socket_is_served_and_taken_away(tmp_path: Path) -> None:
     path = tmp_path / "paraudio.sock"
     async with serving(tmp_path, [simulated()], "--bind", f"unix:{path}") as served:

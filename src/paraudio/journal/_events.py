@@ -25,6 +25,7 @@ class Kind(StrEnum):
 
     # Lifecycle.
     REGISTERED = "registered"  # slots, path, config (the number of the configuration, from 1)
+    INSPECTED = "inspected"  # config: its files were looked at; ``facts`` are known from now on
     STATE = "state"  # from, to, event
     LOAD_STARTED = "load_started"  # ticket, generation, config
     LOAD_FAILED = "load_failed"  # ticket, generation, error

@@ -53,6 +53,7 @@ FACTS: Final[Mapping[Kind, Mapping[str, Check]]] = {
     Kind.FREED: _LEASE,
     Kind.RESIZED: {"ticket": _number, "slots": _number},
     Kind.REGISTERED: _CONFIG,
+    Kind.INSPECTED: {"config": _number},
     Kind.STATE: {"from": _text, "to": _text, "event": _text},
     Kind.LOAD_STARTED: {**_LOAD, "config": _number},
     Kind.LOAD_FAILED: {**_LOAD, "error": _text},

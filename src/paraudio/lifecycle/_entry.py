@@ -101,6 +101,12 @@ class Entry:
             Kind.STATE, **{"from": old.value, "to": self.state.value, "event": trigger.value}
         )
 
+    def inspected(self, candidate: Candidate, inspection: Inspection) -> None:
+        """The files were looked at, if they are still those of the committed configuration."""
+        if self.candidate is candidate and self.inspection is None:
+            self.inspection = inspection
+            self._record(Kind.INSPECTED, config=self.config)
+
     def begin_load(self, ticket: int) -> None:
         """A load starts: nothing is visible of it but the state."""
         if self.state is State.UNLOADED:

@@ -1,8 +1,9 @@
 """Management: registering, replacing and unloading models, one or many."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from math import inf
+from typing import TypeAlias
 
 import trio
 
@@ -20,6 +21,15 @@ from paraudio.lifecycle._retire import hand_over_retirement
 from paraudio.spec import ModelSpec
 
 log = logging.getLogger(__name__)
+
+Present: TypeAlias = Callable[[ModelSpec], Awaitable[bool]]
+"""Tells whether the files of a model are there."""
+
+
+async def always(_: ModelSpec) -> bool:
+    """All files are taken to be there; a checkpoint."""
+    await trio.lowlevel.checkpoint()
+    return True
 
 
 class Management:
@@ -59,6 +69,14 @@ class Management:
         async with trio.open_nursery() as nursery:
             for entry in eager[:limit]:
                 nursery.start_soon(self._load, entry)
+
+    async def survey(self, present: Present) -> None:
+        """See `Runtime.survey`."""
+        for entry in tuple(self._registry.entries()):
+            if not self._context.phases.running:
+                return
+            if entry.inspection is None:
+                await self._look_at(entry, present)
 
     async def inspect(self, spec: ModelSpec) -> Inspection:
         """See `Runtime.inspect`."""
@@ -114,6 +132,15 @@ class Management:
             await entry.hand_over(lease, operation).wait()
         except ParaudioError as error:
             log.warning("model %r was not loaded: %s", entry.id, error.message)
+
+    async def _look_at(self, entry: Entry, present: Present) -> None:
+        candidate = entry.candidate
+        with trio.move_on_after(self._context.hang_s):
+            try:
+                if await present(candidate.spec):
+                    entry.inspected(candidate, await self._inspect(candidate))
+            except (ParaudioError, OSError) as error:
+                log.info("nothing is known of model %r until it is loaded: %s", entry.id, error)
 
     async def _inspect(self, candidate: Candidate) -> Inspection:
         with self._context.phases.interruptible():

@@ -12,7 +12,7 @@ from paraudio.lifecycle._bulk import Unloaded
 from paraudio.lifecycle._candidate import Checker
 from paraudio.lifecycle._changes import Changes
 from paraudio.lifecycle._context import Context
-from paraudio.lifecycle._manage import Management
+from paraudio.lifecycle._manage import Management, Present, always
 from paraudio.lifecycle._phases import Phase, Phases
 from paraudio.lifecycle._registry import Registry
 from paraudio.lifecycle._settings import RuntimeSettings
@@ -99,6 +99,17 @@ class Runtime:
         that have begun go on.
         """
         await self._management.load_eager()
+
+    async def survey(self, present: Present = always) -> None:
+        """Look at the files of the models that nobody has looked at, so that their facts are known.
+
+        Nothing is loaded, and nothing depends on it: what cannot be read, or not in the hang
+        timeout, is looked at again by the load. Ends by itself when the process drains.
+
+        Args:
+            present: Tells whether a model's files are there.
+        """
+        await self._management.survey(present)
 
     async def inspect(self, spec: ModelSpec) -> Inspection:
         """Check a spec whole, its files included, without registering it.

@@ -4,13 +4,30 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Final
 
+import trio
+
 from paraudio.engines import Family, Load
 from paraudio.engines.isolation import AbandonedCall, Inspection, Isolation, ModelHandle
 from paraudio.server._progress import Progress
+from paraudio.spec import ModelSpec
 from paraudio.store import Shelf
 
 SCHEME: Final = "store:"
 """What a path starts with that names a model of the store."""
+
+
+async def is_here(shelf: Shelf, spec: ModelSpec) -> bool:
+    """Whether a model's files need no fetch.
+
+    Raises:
+        ParaudioError: The store has no such model.
+    """
+    if not spec.path.startswith(SCHEME):
+        await trio.lowlevel.checkpoint()
+        return True
+    find, name = shelf.store.path, spec.path.removeprefix(SCHEME)
+    # It reads sizes of files, and nobody need wait for a disk that does not answer.
+    return await trio.to_thread.run_sync(find, name, abandon_on_cancel=True) is not None
 
 
 class StoredModels:

@@ -163,7 +163,7 @@ class Configuration(Rule):
     """A model is registered once, and its configurations are numbered in their order."""
 
     name = "configuration"
-    kinds = (Kind.REGISTERED, Kind.COMMITTED, Kind.LOAD_STARTED)
+    kinds = (Kind.REGISTERED, Kind.COMMITTED, Kind.LOAD_STARTED, Kind.INSPECTED)
 
     def see(self, event: Event, world: World) -> Iterator[Finding]:
         """See `Rule.see`."""
@@ -181,6 +181,11 @@ class Configuration(Rule):
         elif event.kind is Kind.LOAD_STARTED:
             if config != model.config:
                 yield Finding(f"{model.name!r} loads configuration {config}, not {model.config}")
+        elif event.kind is Kind.INSPECTED:
+            if config != model.config:
+                yield Finding(
+                    f"{model.name!r} shows the facts of configuration {config}, not {model.config}"
+                )
         elif config != model.config + 1:
             yield Finding(f"{model.name!r} commits configuration {config} after {model.config}")
         elif number(event, "slots") != (model.resized or model.slots):

@@ -192,7 +192,7 @@ class World:
                 self.phase = event
             case Kind.CUT:
                 self.cuts += 1
-            case Kind.DISCONNECTED | Kind.REFUSED:
+            case Kind.DISCONNECTED | Kind.REFUSED | Kind.INSPECTED:
                 pass
             case Kind.QUEUED:
                 ticket = _queue(self.model(event), event)
