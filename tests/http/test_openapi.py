@@ -2,6 +2,7 @@
 
 import base64
 import json
+import urllib.parse
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -88,6 +89,9 @@ FINE: Final[Mapping[str, object]] = {
     "default_request_options": {},
     "voice_presets": {"anna": {"voice_id": "a"}},
     "default_voice_preset": "anna",
+    "sample_rate": 8000,
+    "channels": 2,
+    "sample_format": "f32le",
 }
 """A value of each field that every route takes that has it."""
 
@@ -103,7 +107,7 @@ MODELS: Final = {
 READING: Final = [
     (name, kind)
     for name, kind in DOCUMENT.bodies()
-    if "/ui/" not in name and name != "POST /v1/models/load"
+    if "/ui/" not in name and name != "POST /v1/models/load" and not name.endswith("/live")
 ]
 """The bodies whose fields the handlers read one by one."""
 FIRST: Final = ("audio", "voice_id", "timestamp_granularities[]", "busy_timeout_ms")
@@ -297,6 +301,70 @@ async def test_every_word_that_the_document_names_is_taken(
                     reply = await send(world, name, kind, filled(name, schema, **{field: word}))
                     assert reply.status == 200, (field, word, reply.body)
                     DOCUMENT.check(name, reply)
+
+
+LIVE: Final = ("POST /v1/audio/transcriptions/live", "POST /v1/audio/speech/live")
+
+
+async def ask_live(world: World, name: str, fields: Mapping[str, object]) -> Reply:
+    """Send a little of what is still being made, with fields in the query."""
+    pairs = {
+        key: value if isinstance(value, str) else json.dumps(value)
+        for key, value in fields.items()
+        if value is not None
+    }
+    method, path = name.split(" ")
+    body = b"Good morning. " if "speech" in name else bytes(800)
+    kind = "text/plain" if "speech" in name else "application/octet-stream"
+    query = urllib.parse.urlencode(pairs)
+    return await world.client.call(method, f"{path}?{query}", body, {"content-type": kind})
+
+
+def live_fields(name: str) -> dict[str, dict[str, Any]]:
+    """The documented fields of the query of a live route, by name."""
+    return {
+        parameter["name"]: parameter.get("schema", {"type": "object"})
+        for parameter in DOCUMENT.operations()[name]["parameters"]
+    }
+
+
+@pytest.mark.parametrize("name", LIVE)
+async def test_every_field_of_a_live_route_is_documented_taken_and_refused_where_it_is_wrong(
+    open_world: OpenWorld, tmp_path: Path, read_fields: set[str], name: str
+) -> None:
+    fields = live_fields(name)
+    fine = {field: FINE[field] for field in fields}
+    fine |= {"model": "voice" if "speech" in name else "ears"}
+    for field in ("voice", "voice_ref"):
+        if field in fine:
+            fine[field] = {"voice": "alloy", "voice_ref": f"data:audio/wav;base64,{BASE64}"}[field]
+    fine |= {"response_format": "wav"} if "response_format" in fine else {}
+    async with opened(open_world, tmp_path) as world:
+        reply = await ask_live(world, name, fine)
+        assert reply.status == 200, reply.body
+        DOCUMENT.check(name, reply)
+        assert read_fields == set(fields)
+        for field, schema in fields.items():
+            for word in words(schema):
+                reply = await ask_live(world, name, {**fine, field: word})
+                assert reply.status == 200, (field, word, reply.body)
+                DOCUMENT.check(name, reply)
+            tried = ["maybe", "-1", "1.5", "1e99", "a/b", "no such thing!!", "[]"]
+            kinds = {one.get("type") for one in (schema, *schema.get("anyOf", ()))}
+            for value in tried if kinds <= {"integer", "number", "boolean"} else ():
+                if DOCUMENT.is_valid(schema, json.loads(value) if value[-1].isdigit() else value):
+                    continue
+                reply = await ask_live(world, name, {**fine, field: value})
+                assert (reply.status, reply.error()["param"]) == (400, field), value
+
+
+async def test_a_plain_request_to_a_websocket_is_answered_as_documented(
+    open_world: OpenWorld, tmp_path: Path
+) -> None:
+    async with opened(open_world, tmp_path) as world:
+        reply = await world.client.get("/v1/realtime?model=ears")
+        assert reply.status == 426
+        DOCUMENT.check("GET /v1/realtime", reply)
 
 
 @pytest.mark.parametrize("flag", [True, False])

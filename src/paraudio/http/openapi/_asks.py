@@ -169,7 +169,7 @@ def _in_form(schema: Schema) -> Schema:
     if "enum" in made:
         made["enum"] = [word for word in made["enum"] if word is not None]
     if "anyOf" in made:
-        made["anyOf"] = [one for one in made["anyOf"] if one != {"type": "null"}]
+        made["anyOf"] = [one for one in made["anyOf"] if one["type"] not in {"null", "object"}]
     return made
 
 

@@ -19,7 +19,17 @@ from paraudio.http.openapi._operation import (
     json,
     query,
 )
-from paraudio.http.openapi._schema import Schema, either, exactly, listed, ref, text, thing, whole
+from paraudio.http.openapi._schema import (
+    Schema,
+    either,
+    exactly,
+    listed,
+    number,
+    ref,
+    text,
+    thing,
+    whole,
+)
 
 TIMED: Final = ("X-Paraudio-Wall-Ms", "X-Paraudio-Audio-Duration-Ms", "X-Paraudio-RTF")
 _BYTES: Final = {"type": "string", "format": "binary"}
@@ -38,22 +48,38 @@ def error_event() -> Schema:
     }
 
 
-def _spoken() -> Mapping[int, Answer]:
-    deltas = {
-        "speech.audio.delta": kind(
-            "speech.audio.delta", audio=text("pcm as base64."), sample_rate=whole(1)
-        ),
-        "speech.audio.done": kind("speech.audio.done", timing=ref("Timing")),
-        "error": error_event(),
+def spoken_events() -> Media:
+    """The events of streamed speech."""
+    return events(
+        {
+            "speech.audio.delta": kind(
+                "speech.audio.delta", audio=text("pcm as base64."), sample_rate=whole(1)
+            ),
+            "speech.audio.done": kind("speech.audio.done", timing=ref("Timing")),
+            "error": error_event(),
+        }
+    )
+
+
+def heard_events() -> Media:
+    """The events of what is heard, whatever the model listens for."""
+    place = {"at": number(0, doc="Seconds."), "at_sample": whole(0)}
+    turns = {"speaker_turns": listed(ref("SpeakerTurn")), "sample_rate": whole(0)}
+    rate, timing = whole(0), ref("Timing")
+    found = {
+        "transcript.text.delta": {"delta": text("Text that stays.")},
+        "transcript.text.partial": {
+            "text": text("What is heard so far; the next one replaces it.")
+        },
+        "transcript.text.done": {"text": text(), "timing": timing},
+        "speech.started": place,
+        "speech.stopped": place,
+        "speech.done": {"segments": listed(ref("Segment")), "sample_rate": rate, "timing": timing},
+        "diarization.delta": turns,
+        "diarization.done": {**turns, "timing": timing},
     }
-    sounds = {bare(content_type(name)): Media(schema=_BYTES) for name in FORMATS}
-    content = {
-        **sounds,
-        JSON: Media(schema=ref("SpeechInJson")),
-        EVENTS: events(deltas),
-    }
-    doc = "The sound, in the format that was asked for."
-    return {200: Answer(doc=doc, content=content, headers=(*TIMED, "X-Paraudio-Sample-Rate"))}
+    told = {name: kind(name, **fields) for name, fields in found.items()}
+    return events({**told, "error": error_event()})
 
 
 def bare(content_type: str) -> str:
@@ -61,17 +87,25 @@ def bare(content_type: str) -> str:
     return content_type.partition(";")[0]
 
 
-def _heard() -> Mapping[int, Answer]:
-    deltas = {
-        "transcript.text.delta": kind("transcript.text.delta", delta=text()),
-        "transcript.text.done": kind("transcript.text.done", text=text(), timing=ref("Timing")),
-        "error": error_event(),
+SOUNDS: Final = tuple(dict.fromkeys(bare(content_type(name)) for name in FORMATS))
+"""The content types of sound."""
+
+
+def _spoken() -> Mapping[int, Answer]:
+    content = {
+        **{name: Media(schema=_BYTES) for name in SOUNDS},
+        JSON: Media(schema=ref("SpeechInJson")),
+        EVENTS: spoken_events(),
     }
-    raw = {bare(name): Media(schema={"type": "string"}) for name in CONTENT_TYPES.values()}
+    doc = "The sound, in the format that was asked for."
+    return {200: Answer(doc=doc, content=content, headers=(*TIMED, "X-Paraudio-Sample-Rate"))}
+
+
+def _heard() -> Mapping[int, Answer]:
     content = {
         JSON: Media(schema=either(ref("Transcript"), ref("VerboseTranscript"))),
-        **raw,
-        EVENTS: events(deltas),
+        **{bare(name): Media(schema={"type": "string"}) for name in CONTENT_TYPES.values()},
+        EVENTS: heard_events(),
     }
     doc = "The transcript, in the format that was asked for."
     return {200: Answer(doc=doc, content=content, headers=TIMED)}
@@ -138,17 +172,6 @@ def operations(settings: Settings) -> dict[str, Operation]:
             body=asks.transcription_batch(),
             answers=_batch(),
             errors=WORK_ERRORS,
-        ),
-        "GET /v1/realtime": Operation(
-            notes="The handshake of a websocket: the events of OpenAI's realtime transcription "
-            "both ways. What refuses it is answered as any request is.",
-            parameters=(
-                query("model", text(doc="The model that transcribes.")),
-                query("intent", exactly("transcription")),
-                query("busy_timeout_ms", whole(0, doc="The longest wait for a slot; 0 is none.")),
-            ),
-            answers={},
-            errors=(426,),
         ),
         "GET /v1/audio/voices": Operation(
             parameters=(query("model", text("The ID of a model; of all, where it is missing.")),),

@@ -7,7 +7,7 @@ from typing import Final
 from paraudio import __version__
 from paraudio.config import Settings
 from paraudio.http._core import Gate, Route
-from paraudio.http.openapi import _audio, _manage, _tasks
+from paraudio.http.openapi import _audio, _live, _manage, _tasks
 from paraudio.http.openapi._components import schemas
 from paraudio.http.openapi._operation import FORM, JSON, Answer, Media, Operation
 from paraudio.http.openapi._schema import Schema
@@ -15,7 +15,7 @@ from paraudio.http.openapi._schema import Schema
 VERSION: Final = "3.1.0"
 
 _VARIABLE: Final = re.compile(r"<(?:\w+:)?(\w+)>")
-_ALWAYS: Final = (400, 405, 431)
+_ALWAYS: Final = (400, 405, 408, 431)
 """What any request can be answered before its route is looked at, or by it."""
 
 _OF_GATE: Final[Mapping[Gate, tuple[int, ...]]] = {
@@ -29,6 +29,7 @@ _ERRORS: Final[Mapping[int, str]] = {
     403: "Management is off here; `ui_management` turns it on.",
     404: "There is no such model or thing.",
     405: "The route does not take that method.",
+    408: "The head, or the body of a live upload, did not come in time.",
     409: "Something that is under way does not allow it.",
     413: "The body, or a part of it, is too large.",
     415: "The route does not take that content type.",
@@ -37,6 +38,7 @@ _ERRORS: Final[Mapping[int, str]] = {
     499: "Somebody cancelled the request by its ID.",
     500: "A load, a preparation or a run failed.",
     503: "Another try later can succeed.",
+    504: "A load did not end in time.",
 }
 _HEADERS: Final[Mapping[str, tuple[str, str]]] = {
     "X-Request-Id": ("string", "The ID of the request, for its log and its cancel."),
@@ -62,6 +64,7 @@ def operations(settings: Settings) -> dict[str, Operation]:
     return {
         **_manage.operations(settings),
         **_audio.operations(settings),
+        **_live.operations(),
         **_tasks.operations(),
     }
 

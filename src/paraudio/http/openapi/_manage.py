@@ -36,7 +36,7 @@ _SHOWN: Final = (
     query("include_session_options", flag("Whether to show them.", default=False)),
     query("include_params", flag("Whether to show what a request can set.", default=False)),
 )
-_MANAGED: Final = (*BODY_ERRORS, 500, 503)
+_MANAGED: Final = (*BODY_ERRORS, 500, 503, 504)
 
 
 def _health() -> dict[str, Operation]:

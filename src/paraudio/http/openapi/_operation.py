@@ -13,7 +13,7 @@ EVENTS: Final = "text/event-stream"
 BODY_ERRORS: Final = (400, 413, 415, 499)
 """What any route answers that reads a body."""
 
-WORK_ERRORS: Final = (*BODY_ERRORS, 404, 500, 503)
+WORK_ERRORS: Final = (*BODY_ERRORS, 404, 500, 503, 504)
 """What any route answers that works with a model."""
 
 
@@ -75,15 +75,21 @@ def events(kinds: Mapping[str, Schema]) -> Media:
     """A stream of events, each one line of JSON."""
     names = ", ".join(f"`{kind}`" for kind in kinds)
     doc = f"Server-sent events, each one line `data: JSON`: {names}; at the end `data: [DONE]`."
-    return Media(schema={"type": "string", "description": doc}, events=kinds)
+    return Media(schema={"description": doc}, events=kinds)
 
 
 def query(name: str, schema: Schema, *, required: bool = False) -> Schema:
     """A parameter of the query."""
     described = schema.get("description", "")
     plain = {key: value for key, value in schema.items() if key != "description"}
-    made: Schema = {"name": name, "in": "query", "required": required, "schema": plain}
+    made: Schema = {"name": name, "in": "query", "required": required}
+    # An object is written as JSON.
+    made |= {"content": {JSON: {"schema": plain}}} if _is_object(plain) else {"schema": plain}
     return {**made, "description": described} if described else made
+
+
+def _is_object(schema: Schema) -> bool:
+    return schema.get("type") == "object"
 
 
 def in_path(name: str, doc: str) -> Schema:
