@@ -25,6 +25,7 @@ from paraudio.http._speech import GROWING, STREAM_FORMATS, DeltaFrames, GrowingF
 from paraudio.http._voices import voice_fields
 
 MAX_CHANNELS: Final = 16
+DEFAULT_RATE: Final = 16_000
 
 # What curl sends with bytes that nobody labelled.
 _UNLABELLED: Final = frozenset({"", "application/x-www-form-urlencoded"})
@@ -40,7 +41,7 @@ async def transcribe_live(exchange: Exchange) -> Response:
         )
     fields = _query(exchange)
     form = SoundFormat(
-        rate=fields.whole("sample_rate", minimum=MIN_RATE, maximum=MAX_RATE) or 16_000,
+        rate=fields.whole("sample_rate", minimum=MIN_RATE, maximum=MAX_RATE) or DEFAULT_RATE,
         channels=fields.whole("channels", minimum=1, maximum=MAX_CHANNELS) or 1,
         sample_format=fields.choice("sample_format", RAW_FORMATS, default="s16le"),
     )

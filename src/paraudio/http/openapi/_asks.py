@@ -305,6 +305,16 @@ def model_object(*, parallel: bool) -> Schema:
     return thing(properties, optional=optional, closed=True)
 
 
+def listening() -> dict[str, Schema]:
+    """What the query of a live transcription has beside the shape of its sound."""
+    return {"model": _MODEL, "busy_timeout_ms": _BOUND, **_HEARD}
+
+
+def speaking() -> dict[str, Schema]:
+    """What the query of live speech has beside the format of its sound."""
+    return {"model": _MODEL, "busy_timeout_ms": _BOUND, **_SPOKEN}
+
+
 def store_name() -> Schema:
     """The routes of the store that name a model."""
     return thing({"id": text("A model of the catalogue.", filled=True)}, closed=True)
