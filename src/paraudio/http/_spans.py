@@ -156,13 +156,16 @@ class Spool:
             await self.send()
 
     async def send(self) -> None:
-        """Send everything that waits. Cancelled: the batch on its way may be lost."""
+        """Send everything that waits. Cancelled: the batch on its way counts as lost."""
         while self._waiting:
             batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), MAX_BATCH))]
             try:
                 result = await trio.to_thread.run_sync(
                     self._exporter.export, batch, abandon_on_cancel=True
                 )
+            except trio.Cancelled:
+                self.lost += len(batch)
+                raise
             except Exception as error:
                 self._note_lost(len(batch), error)
             else:
