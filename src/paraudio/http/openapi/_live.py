@@ -94,7 +94,7 @@ def operations() -> dict[str, Operation]:
                 query("intent", exactly("transcription")),
                 query("busy_timeout_ms", whole(0, doc="The longest wait for a slot; 0 is none.")),
             ),
-            answers={},
-            errors=(426,),
+            answers={101: Answer(doc="The websocket is open.")},
+            errors=(404, 426, 503),
         ),
     }
