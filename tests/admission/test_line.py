@@ -292,6 +292,16 @@ def test_positions_count_only_those_who_still_wait() -> None:
         bench.queue.position(tickets[0])
 
 
+def test_who_holds_and_who_waits_is_told_in_order() -> None:
+    bench = Bench(2)
+    leases = [bench.hold(), bench.hold()]
+    tickets = [bench.enter(MANAGER), bench.enter(), bench.enter()]
+    assert (bench.queue.held(), bench.queue.waiting()) == (leases, tickets)
+    bench.queue.leave(tickets[1])
+    leases[0].release()
+    assert (bench.queue.held(), bench.queue.waiting()) == (leases[1:], [tickets[0], tickets[2]])
+
+
 def test_looking_at_positions_changes_no_order() -> None:
     bench = Bench(1)
     lease = bench.hold()
