@@ -67,6 +67,23 @@ def container(
     return bytes(sink.data) if piped else bytes(sink.getvalue())
 
 
+def wide_aac(channels: int, frames: int = 20) -> bytes:
+    """Bare aac of silence in so many channels, as elements of one channel each (ISO 14496-3)."""
+    # A program config element tells the channels: 8 bits of head, then one element for each.
+    bits = "101" + "0000" + "01" + "0011"  # PCE, tag 0, LC, 48 kHz
+    front = "".join(f"0{at:04b}" for at in range(channels))
+    bits += f"{channels:04b}" + "0000" + "0000" + "00" + "000" + "0000" + "000" + front
+    bits += "0" * (-len(bits) % 8) + "0" * 8
+    # Each element: a global gain, one long window, no band, and nothing else.
+    element = "10000000" + "0" + "00" + "0" + "000000" + "0" + "0" + "0" + "0"
+    bits += "".join(f"000{at:04b}{element}" for at in range(channels)) + "111"
+    bits += "0" * (-len(bits) % 8)
+    body = int(bits, 2).to_bytes(len(bits) // 8)
+    size = len(body) + 7
+    head = 0xFFF1 << 40 | 1 << 38 | 3 << 34 | size << 13 | 0x7FF << 2
+    return (head.to_bytes(7) + body) * frames
+
+
 def film(kind: str = "mp4", codec: str = "mpeg4") -> bytes:
     """A video without any sound."""
     sink = io.BytesIO()

@@ -1,8 +1,10 @@
 import contextlib
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.audio.containers import container
 from tests.audio.sounds import chunk, file_of, fmt, pcm16, riff, tone
 
 from paraudio.audio import decode
@@ -21,7 +23,27 @@ FILES = [
     file_of(SOUND, container="OGG", subtype="OPUS"),
 ]
 MAGICS = [b"", b"RIFF\0\0\0\0WAVE", b"RF64\xff\xff\xff\xffWAVEds64", b"fLaC\0\0\0\x22", b"OggS\0\2"]
+MAGICS += [b"\x1aE\xdf\xa3", b"\0\0\0\x14ftypM4A \0\0\0\0M4A ", b"\0\0\0\x08moov", b"\xff\xf1P\x80"]
 MAGICS += [b"\xff\xfb\x90\x64", b"ID3\4\0\0\0\0\0\1", b"RIFF\0\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0"]
+
+
+LONG = tone(0.3, 48_000)
+FRAGMENTS = {"movflags": "frag_keyframe+empty_moov+default_base_moof", "frag_duration": "50000"}
+CONTAINERS = {
+    "webm": container("webm", "libopus", LONG, rate=48_000, piped=True),
+    "webm of vorbis": container(
+        "webm", "vorbis", LONG, rate=48_000, layout="stereo", coding={"strict": "-2"}
+    ),
+    "mkv": container("matroska", "aac", LONG, rate=48_000, picture=True),
+    "m4a": container("ipod", "aac", LONG, rate=48_000),
+    "alac": container("ipod", "alac", LONG, rate=48_000),
+    "mp4 in fragments": container("mp4", "aac", LONG, rate=48_000, options=FRAGMENTS),
+    "mp4 of opus": container("mp4", "libopus", LONG, rate=48_000),
+    "mov": container("mov", "pcm_s16le", LONG, rate=48_000, picture=True),
+    "3gp": container("3gp", "aac", LONG, rate=48_000),
+    "aac": container("adts", "aac", LONG, rate=48_000),
+    "flac of a pipe": container("flac", "flac", LONG, rate=48_000, piped=True),
+}
 
 
 def _either_sound_or_refusal(data: bytes) -> None:
@@ -76,3 +98,46 @@ def test_wav_heads_of_all_kinds_are_sound_or_refused(
     head = fmt(rate, channels, bits, tag) if channels * bits // 8 < 2**16 else fmt(tag=tag)
     extra = [chunk(name, b"\1\0" * 12) for name in names]
     _either_sound_or_refusal(riff(*extra, head, chunk(b"data", pcm16(SOUND), size), *extra))
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_a_file_cut_off_anywhere_is_a_shorter_sound_or_refused(name: str) -> None:
+    data = CONTAINERS[name]
+    whole = len(decode(data).samples)
+    places = {*range(0, min(len(data), 1500), 7), *range(0, len(data), max(1, len(data) // 150))}
+    for place in sorted(places):
+        with contextlib.suppress(InvalidRequestError):
+            assert 0 < len(decode(data[:place]).samples) <= whole + 2048
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+@given(
+    changes=st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=20),
+    part=st.sampled_from(["head", "tail", "whole"]),
+    cut=st.one_of(st.just(1.0), st.floats(0, 1)),
+)
+@settings(max_examples=40, deadline=None)
+def test_damaged_containers_are_sound_or_refused(
+    name: str, changes: list[tuple[float, int]], part: str, cut: float
+) -> None:
+    data = bytearray(CONTAINERS[name])
+    # What decides lies at the front or, in an mp4, at the end.
+    start = max(0, len(data) - 900) if part == "tail" else 0
+    end = min(len(data), 900) if part == "head" else len(data)
+    for place, value in changes:
+        data[min(start + int(place * (end - start)), len(data) - 1)] = value
+    _either_sound_or_refusal(bytes(data[: int(cut * len(data))]))
+
+
+@given(
+    name=st.sampled_from(sorted(CONTAINERS)),
+    other=st.sampled_from(sorted(CONTAINERS)),
+    at=st.floats(0, 1),
+    back=st.floats(0, 1),
+)
+@settings(max_examples=100, deadline=None)
+def test_files_spliced_together_are_sound_or_refused(
+    name: str, other: str, at: float, back: float
+) -> None:
+    first, second = CONTAINERS[name], CONTAINERS[other]
+    _either_sound_or_refusal(first[: int(at * len(first))] + second[int(back * len(second)) :])

@@ -7,7 +7,7 @@ All else, also what is broken, is left to the demuxer. (ISO 14496-12: 4.2 boxes,
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,7 +18,8 @@ from paraudio.audio._source import UnusableError
 MAX_PIECES: Final = 4_000_000
 """The most pieces of sound or picture that one file may list: 23 hours of aac as it is usual."""
 
-_MAX_BOXES: Final = 1_000_000
+_MAX_BOXES: Final = 300_000
+_LOOK_EVERY: Final = 10_000
 _MAX_DEPTH: Final = 6
 _FOLDERS: Final = frozenset(
     {b"moov", b"trak", b"mdia", b"minf", b"stbl", b"edts", b"moof", b"traf"}
@@ -31,13 +32,17 @@ _AT_ONCE: Final = 1024
 """Frames of plain sound, each of which is a piece of its own, that a demuxer takes together."""
 
 
-def check_tables(data: memoryview) -> None:
+def check_tables(data: memoryview, look: Callable[[], None]) -> None:
     """Refuse an mp4 file whose tables list too much.
+
+    Args:
+        data: The file.
+        look: Called now and then; what it raises ends the work.
 
     Raises:
         UnusableError: They do, or the file has more boxes than any.
     """
-    _Walk(data).folder(0, len(data), 0)
+    _Walk(data, look).folder(0, len(data), 0)
 
 
 @dataclass
@@ -71,8 +76,9 @@ class _Track:
 class _Walk:
     """One walk over all boxes, in order."""
 
-    def __init__(self, data: memoryview) -> None:
+    def __init__(self, data: memoryview, look: Callable[[], None]) -> None:
         self._data = data
+        self._look = look
         self._boxes = 0
         self._listed = 0
         self._track = _Track()
@@ -97,6 +103,8 @@ class _Walk:
         at = start
         while at + 8 <= end:
             self._boxes += 1
+            if self._boxes % _LOOK_EVERY == 0:
+                self._look()
             if self._boxes > _MAX_BOXES:
                 raise UnusableError(f"it has more than {_MAX_BOXES} boxes")
             size, name = struct.unpack_from(">I4s", self._data, at)

@@ -23,6 +23,12 @@ A few kilobytes of a compressed format can hold hours of many channels; this bou
 memory that they can cause.
 """
 
+FREE_SAMPLES: Final = 2**25
+"""The samples of all channels together that the smallest file may hold: 11 minutes of 48 kHz."""
+
+MOST_PER_BYTE: Final = 150
+"""The most samples for each byte of a larger file: opus at 6 kbit/s in stereo has 128."""
+
 MAX_WORK_SECONDS: Final = 600.0
 """The longest time that one file may take to be decoded, in seconds."""
 
@@ -62,7 +68,7 @@ def decode(
         InvalidRequestError: The file is empty, cut off, no such format, or over a limit.
     """
     view = memoryview(data).cast("B")
-    limits = _Limits(max_seconds, max_work_s, check)
+    limits = _Limits(len(view), max_seconds, max_work_s, check)
     try:
         limits.look()
         with _open(view, limits) as source:
@@ -77,8 +83,13 @@ class _Limits:
     """What a file may be, and cost."""
 
     def __init__(
-        self, max_seconds: float, max_work_s: float, check: Callable[[], None] | None
+        self,
+        size: int,
+        max_seconds: float,
+        max_work_s: float,
+        check: Callable[[], None] | None,
     ) -> None:
+        self._size = size
         self._max_seconds = max_seconds
         self._work_s = max_work_s
         self._ends = time.monotonic() + max_work_s
@@ -117,6 +128,10 @@ class _Limits:
         if seconds > self._max_seconds + _ROUNDING_S or samples > MAX_SAMPLES:
             most = min(self._max_seconds, MAX_SAMPLES / (shape.rate * shape.channels))
             raise UnusableError(f"it is longer than {most:.0f} s, the longest taken here")
+        if samples > max(FREE_SAMPLES, MOST_PER_BYTE * self._size):
+            raise UnusableError(
+                f"its {self._size} bytes hold more than {MOST_PER_BYTE} samples each"
+            )
 
 
 def _open(view: memoryview, limits: _Limits) -> Source:

@@ -10,6 +10,8 @@ ADTS_RATES: Final = (
 """Frames a second by the index in an ADTS header (ISO 14496-3, 1.6.3.4)."""
 
 _ADTS_FRAMES: Final = 1024
+_ADTS_MARK: Final = 0xFFF6 << 40
+_ADTS_SYNC: Final = 0xFFF0 << 40
 _CLUSTER: Final = b"\x1f\x43\xb6\x75"
 _TIMESTAMP: Final = 0xE7
 _TAIL: Final = 1 << 22
@@ -18,15 +20,17 @@ _TICK_S: Final = 0.001
 
 def adts_seconds(data: memoryview) -> float:
     """The length of bare aac, by the headers of its frames, up to the first place without one."""
-    seconds, at, end = 0.0, 0, len(data) - 6
-    while at < end and data[at] == 0xFF and data[at + 1] & 0xF6 == 0xF0:
-        index = data[at + 2] >> 2 & 15
-        length = (data[at + 3] & 3) << 11 | data[at + 4] << 3 | data[at + 5] >> 5
-        if index >= len(ADTS_RATES) or length < 7:
+    blocks = [0] * 16
+    at = 0
+    while len(head := data[at : at + 7]) == 7:
+        bits = int.from_bytes(head)
+        length = bits >> 13 & 0x1FFF
+        if bits & _ADTS_MARK != _ADTS_SYNC or length < 7:
             break
-        seconds += _ADTS_FRAMES * ((data[at + 6] & 3) + 1) / ADTS_RATES[index]
+        blocks[bits >> 34 & 15] += (bits & 3) + 1
         at += length
-    return seconds
+    pairs = zip(blocks, ADTS_RATES, strict=False)
+    return sum(_ADTS_FRAMES * count / rate for count, rate in pairs)
 
 
 def last_cluster_s(data: memoryview) -> float | None:
