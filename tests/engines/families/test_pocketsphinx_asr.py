@@ -7,7 +7,17 @@ import pytest
 from tests.engines.families.test_pocketsphinx_gate import silence, syllables
 from tests.engines.families.tiny_voices import load_of
 
-from paraudio.engines import Audio, Job, Result, Samples, Segment, Stop, Stopped, Word
+from paraudio.engines import (
+    Audio,
+    Job,
+    Result,
+    Samples,
+    Segment,
+    Stop,
+    Stopped,
+    StreamEvent,
+    Word,
+)
 from paraudio.engines.families._sphinx_model import packaged
 from paraudio.engines.families.pocketsphinx_asr import (
     PocketsphinxAsrFamily,
@@ -31,6 +41,13 @@ class Heard:
 
 
 @dataclass
+class Guess:
+    """What the library calls a hypothesis."""
+
+    hypstr: str
+
+
+@dataclass
 class FakeDecoder:
     """A decoder that understands what it is told to, and notes what is done with it.
 
@@ -39,12 +56,14 @@ class FakeDecoder:
         log: What was called.
         samples: Samples of each utterance.
         stop: Set after the first piece of sound, if given.
+        guesses: What an open utterance is taken for, in turn.
     """
 
     answers: list[list[Heard]] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
     samples: list[int] = field(default_factory=list)
     stop: Stop | None = None
+    guesses: list[str] = field(default_factory=list)
 
     def reinit_feat(self) -> None:
         self.log.append("new features")
@@ -62,6 +81,9 @@ class FakeDecoder:
 
     def end_utt(self) -> None:
         self.log.append("end")
+
+    def hyp(self) -> Guess | None:
+        return Guess(self.guesses.pop(0)) if self.guesses else None
 
     def seg(self) -> list[Heard] | None:
         return self.answers.pop(0) if self.answers else None
@@ -177,6 +199,141 @@ def test_stop_before_the_end_spares_the_last_search() -> None:
     with pytest.raises(Stopped):
         session.run(session.prepare(short), stop)
     assert "end" not in decoder.log
+
+
+def fed(
+    session: PocketsphinxAsrSession,
+    samples: Samples,
+    size: int,
+    rate: int = RATE,
+    **changes: object,
+) -> list[StreamEvent]:
+    """The events of sound that comes in pieces, the last of them with the result."""
+    begun = replace(Job(task="asr"), **changes)  # type: ignore[arg-type] # fields by name
+    session.begin(begun, Stop())
+    events: list[StreamEvent] = []
+    for at in range(0, len(samples), size):
+        events += session.feed(Audio(samples[at : at + size], rate), Stop())
+    return [*events, *session.finish(Stop())]
+
+
+@pytest.mark.parametrize("size", [1, 160, 700, 16_000, 10**6])
+def test_live_words_are_at_their_places_wherever_the_sound_is_cut(size: int) -> None:
+    answers = [[Heard("hello", 10, 49, 0.5)], [Heard("<s>", 0, 4), Heard("there(2)", 5, 14)]]
+    sound = two_stretches()
+    decoder = FakeDecoder([*answers, *answers])
+    session = PocketsphinxAsrSession(decoder, "en")
+    *events, last = fed(session, sound, size)
+    live, lengths = last.result, decoder.samples[:]
+    assert live is not None
+    assert [event.text for event in events] == ["hello", " there"]
+    whole = session.run(session.prepare(job(sound)), Stop())
+    assert live.text == whole.text == "hello there"
+    assert [word.text for word in live.words] == ["hello", "there"]
+    for one, other in zip(live.words, whole.words, strict=True):
+        assert abs(one.start - other.start) < 0.1 * RATE
+    for length, whole_length in zip(lengths, decoder.samples[2:], strict=True):
+        assert abs(length - whole_length) < 0.1 * RATE
+    assert decoder.log[:5] == ["new features", "start", "end", "start", "end"]
+
+
+def test_partials_come_while_an_utterance_goes_on_and_its_text_when_it_has_ended() -> None:
+    decoder = FakeDecoder([[Heard("one", 0, 9)]], guesses=["", "<s> won(2)", "won", "one"])
+    session = PocketsphinxAsrSession(decoder, "en")
+    session.begin(Job(task="asr"), Stop())
+    assert session.feed(Audio(silence(1), RATE), Stop()) == []
+    talk = syllables(seconds=2)
+    said = [
+        event.partial
+        for at in range(0, len(talk), 1600)
+        for event in session.feed(Audio(talk[at : at + 1600], RATE), Stop())
+    ]
+    assert said == ["won", "one"]
+    assert session.feed(Audio(silence(1), RATE), Stop()) == [StreamEvent(text="one")]
+    assert len(session.finish(Stop())) == 1
+
+
+def test_live_silence_never_reaches_the_library() -> None:
+    decoder = FakeDecoder([[Heard("phantom", 0, 9)]])
+    session = PocketsphinxAsrSession(decoder, "en")
+    for samples in (silence(0), silence(3), np.full(5 * RATE, 0.3, np.float32)):
+        (last,) = fed(session, samples, 1600)
+        assert last.result is not None
+        assert (last.result.text, last.result.words) == ("", ())
+    assert "start" not in decoder.log
+
+
+def test_speech_that_begins_with_the_sound_is_heard_from_its_beginning() -> None:
+    decoder = FakeDecoder([[Heard("yes", 0, 9)]])
+    session = PocketsphinxAsrSession(decoder, "en")
+    (_, last) = fed(session, np.concatenate((syllables(seconds=2), silence(1))), 800)
+    assert last.result is not None
+    assert decoder.samples[0] >= 2 * RATE
+
+
+def test_live_speech_without_a_pause_is_cut_in_bounds_and_loses_nothing() -> None:
+    breathless = np.concatenate([syllables(seconds=25), silence(1)])
+    decoder = FakeDecoder()
+    session = PocketsphinxAsrSession(decoder, "en")
+    fed(session, breathless, 3000)
+    assert len(decoder.samples) == 2
+    assert max(decoder.samples) <= 20.1 * RATE
+    assert sum(decoder.samples) >= 25 * RATE
+    short = np.concatenate([syllables(seconds=2), silence(0.3)] * 10)
+    decoder.samples.clear()
+    fed(session, short, 3000)
+    assert all(9.9 * RATE < each < 13 * RATE for each in decoder.samples[:-1])
+    assert abs(sum(decoder.samples) - len(short)) < RATE
+
+
+def test_detector_can_be_switched_off_live_too() -> None:
+    decoder = FakeDecoder([[Heard("phantom", 0, 9)]])
+    session = PocketsphinxAsrSession(decoder, "en")
+    events = fed(session, silence(50), 7000, options={"vad": False})
+    assert [event.text for event in events] == ["phantom", None]
+    assert decoder.samples == [20 * RATE, 20 * RATE, 10 * RATE]
+
+
+def test_live_sound_of_any_rate_is_brought_to_sixteen_kilohertz() -> None:
+    decoder = FakeDecoder()
+    session = PocketsphinxAsrSession(decoder, "en")
+    fed(session, np.repeat(silence(3), 3), 999, 48_000, options={"vad": False})
+    assert decoder.samples == [3 * RATE]
+
+
+def test_stop_in_a_live_piece_leaves_a_session_that_a_reset_makes_new() -> None:
+    decoder = FakeDecoder()
+    session = PocketsphinxAsrSession(decoder, "en")
+    session.begin(Job(task="asr"), Stop())
+    decoder.stop = Stop()
+    with pytest.raises(Stopped):
+        session.feed(Audio(syllables(seconds=3), RATE), decoder.stop)
+    assert decoder.log[-1] == "start"
+    decoder.stop = None
+    session.reset()
+    assert decoder.log[-3:] == ["end", "start", "end"]
+    with pytest.raises(RuntimeError, match="begun"):
+        session.feed(Audio(silence(1), RATE), Stop())
+
+
+def test_wrong_live_job_or_piece_is_refused_by_field() -> None:
+    session = PocketsphinxAsrSession(FakeDecoder(), "en")
+    for wrong, param in (
+        (Job(task="tts"), "task"),
+        (Job(task="asr", language="de"), "language"),
+        (Job(task="asr", options={"vad": 1}), "options.vad"),
+    ):
+        with pytest.raises(InvalidRequestError) as caught:
+            session.begin(wrong, Stop())
+        assert caught.value.param == param
+    session.begin(Job(task="asr"), Stop())
+    with pytest.raises(InvalidRequestError) as caught:
+        session.feed("words", Stop())
+    assert caught.value.param == "audio"
+    session.feed(Audio(silence(1), RATE), Stop())
+    with pytest.raises(InvalidRequestError) as caught:
+        session.feed(Audio(silence(1), 8_000), Stop())
+    assert caught.value.param == "sample_rate"
 
 
 @pytest.mark.parametrize("language", [None, "", "en", "en-US", "en_gb", "EN"])

@@ -10,7 +10,7 @@ import pytest
 import trio
 from tests.engines.families.tiny_voices import load_of
 
-from paraudio.engines import Audio, Job, Result, Samples, Stop
+from paraudio.engines import Audio, Job, Result, Samples, Stop, StreamEvent
 from paraudio.engines.families.piper_tts import PiperTtsFamily
 from paraudio.engines.families.pocketsphinx_asr import (
     PocketsphinxAsrFamily,
@@ -133,6 +133,60 @@ def test_short_words_are_not_taken_for_silence(
         assert audio is not None
         padded = np.concatenate((silence(1), audio.samples * 0.2, silence(1)))
         assert heard(session, Audio(padded, audio.rate)).text
+
+
+def live(session: PocketsphinxAsrSession, audio: Audio, size: int) -> list[StreamEvent]:
+    """The events of sound that comes in pieces, the last of them with the result."""
+    session.begin(Job(task="asr"), Stop())
+    events: list[StreamEvent] = []
+    for at in range(0, len(audio.samples), size):
+        events += session.feed(Audio(audio.samples[at : at + size], audio.rate), Stop())
+    return [*events, *session.finish(Stop())]
+
+
+def texts(events: list[StreamEvent]) -> str:
+    """The settled text; checks that the result has the same."""
+    result = events[-1].result
+    assert result is not None
+    assert "".join(event.text or "" for event in events) == result.text
+    assert [word.text for word in result.words] == result.text.split()
+    return result.text
+
+
+def test_live_sentences_are_understood_as_well_as_recorded_ones(
+    session: PocketsphinxAsrSession, spoken: list[Audio]
+) -> None:
+    understood = []
+    for audio in spoken:
+        events = live(session, audio, audio.rate // 10)
+        assert any(event.partial for event in events)
+        understood.append(texts(events))
+    assert jiwer.wer([plain(text) for text in SENTENCES], understood) <= 0.2
+
+
+def test_live_stretches_are_settled_one_by_one_wherever_the_sound_is_cut(
+    session: PocketsphinxAsrSession, spoken: list[Audio]
+) -> None:
+    one, two = spoken[1], spoken[5]
+    parts = (silence(1), one.samples, silence(2), two.samples, silence(1))
+    audio = Audio(np.concatenate(parts), one.rate)
+    fine, coarse = (live(session, audio, size) for size in (441, len(audio.samples)))
+    assert texts(fine) == texts(coarse)
+    assert fine[-1] == coarse[-1]
+    result, whole = fine[-1].result, heard(session, audio)
+    assert result is not None
+    assert jiwer.wer(whole.text or "", result.text or "") <= 0.3
+    for each, other in zip(result.segments, whole.segments, strict=True):
+        assert each.start / 16_000 == pytest.approx(other.start / 16_000, abs=0.2)
+        assert each.end / 16_000 == pytest.approx(other.end / 16_000, abs=0.2)
+
+
+def test_live_silence_and_noise_are_an_empty_text(session: PocketsphinxAsrSession) -> None:
+    rng = np.random.default_rng(2)
+    for samples in (silence(3), silence(0), rng.normal(0, 0.01, 200_000).astype(np.float32)):
+        (last,) = live(session, Audio(samples, 22_050), 2205)
+        assert last.result is not None
+        assert (last.result.text, last.result.words, last.result.segments) == ("", (), ())
 
 
 @pytest.mark.process

@@ -95,7 +95,7 @@ class LiveHearing:
         if self._watch is not None:
             for place in self._watch.end(self._watch.last_frames()):
                 events += self._reached(place, stop)
-        elif self._start is not None:
+        else:
             events += self._close(length, stop)
         return events
 
@@ -125,11 +125,11 @@ class LiveHearing:
         """Take everything for speech."""
         events: list[StreamEvent] = []
         end = self._from + len(self._sound)
-        while self._judged < end:
+        while (until := min(self._judged + FRAME, (self._start or 0) + LONGEST)) <= end:
             if self._start is None:
-                self._open(self._judged)
-            self._judged = min(self._judged + FRAME, end)
-            events += self._go_on(self._judged, 0, stop)
+                self._open(0)
+            self._judged = until
+            events += self._go_on(until, 0, stop)
         return events
 
     def _reached(self, place: Boundary, stop: Stop) -> list[StreamEvent]:
