@@ -96,6 +96,14 @@ def histories(session: nox.Session) -> None:
 
 
 @nox.session
+def fuzz(session: nox.Session) -> None:
+    """Attack what the OpenAPI document promises for as long as told; `-- 3600` for an hour."""
+    seconds = (session.posargs or ["300"])[0]
+    tests = ("tests/http/test_openapi_fuzz.py", "tests/http/test_openapi_forms.py")
+    session.run("pytest", *tests, env={"PARAUDIO_FUZZ_S": seconds})
+
+
+@nox.session
 def orders(session: nox.Session) -> None:
     """Play every order of arrivals against the reference; `-- --length 4` for all of them."""
     session.run("python", "-m", "tools.orders", *session.posargs)
