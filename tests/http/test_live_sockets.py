@@ -14,6 +14,7 @@ from tests.transport.kit import Client
 from trio.testing import wait_all_tasks_blocked
 
 from paraudio.journal import Kind
+from paraudio.transport import Limits
 
 LISTENING: Final = f"{LISTEN}?model=ears"
 _EVENT: Final = re.compile(rb"data: (.*)\n\n")
@@ -216,6 +217,28 @@ async def test_a_client_that_falls_silent_is_told_so_in_real_time(open_world: Op
         assert client.events[-1]["error"]["code"] == "idle_timeout"
         await client.rest()  # the server ends the connection: the rest of the body is never read
         await served.wait_idle()
+
+
+@pytest.mark.parametrize("http2", [False, True])
+async def test_a_microphone_may_pause_for_longer_than_other_clients(
+    open_world: OpenWorld, *, http2: bool
+) -> None:
+    """The bound for slow clients is for those who dawdle; a pause in live sound has its own."""
+    limits = Limits(slow_client_timeout_s=0.2, sweep_s=0.05)
+    async with serve(open_world, EARS, limits=limits) as served:
+        if http2:
+            connection = await open_h2(served)
+            stream = await connection.begin(LISTENING.encode(), method=b"POST", end=False)
+            await running(served)
+            await trio.sleep(0.7)
+            await connection.upload(stream, pcm())
+            assert b"[DONE]" in (await connection.answer(stream)).body
+        else:
+            client = await talk(served, head())
+            await client.until(b"\r\n\r\n")
+            await trio.sleep(0.7)
+            await client.send(chunk(pcm()) + LAST)
+            await client.until(b"[DONE]")
 
 
 async def test_a_client_that_takes_nothing_is_cut_off(open_world: OpenWorld) -> None:

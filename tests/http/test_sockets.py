@@ -15,7 +15,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from paraudio.journal import Kind
 from paraudio.spec import ModelSpec
-from paraudio.transport import Server, open_tcp
+from paraudio.transport import Limits, Server, open_tcp
 
 SPEECH = "/v1/audio/speech"
 
@@ -48,12 +48,14 @@ class Served:
 
 
 @asynccontextmanager
-async def serve(open_world: OpenWorld, *models: ModelSpec, **more: Any) -> AsyncIterator[Served]:
+async def serve(
+    open_world: OpenWorld, *models: ModelSpec, limits: Limits | None = None, **more: Any
+) -> AsyncIterator[Served]:
     async with (
         open_world(*models, threads=True, **more) as world,
         trio.open_nursery() as nursery,
     ):
-        server = Server(world.client.app)
+        server = Server(world.client.app, limits)
         [listener] = await open_tcp("127.0.0.1", 0)
         port = listener.socket.getsockname()[1]
         await nursery.start(server.serve, [listener])
