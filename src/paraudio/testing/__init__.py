@@ -1,7 +1,6 @@
 """Public helpers for tests: virtual time, the conformance kit, a stepper for state machines."""
 
 from paraudio.testing._conformance import (
-    Case,
     check_abandoned_stream,
     check_batch,
     check_cancelled_load,
@@ -15,7 +14,15 @@ from paraudio.testing._conformance import (
     check_session,
     check_stop,
     check_stream,
-    same_result,
+)
+from paraudio.testing._conformance_case import Case, LiveCase, same_result
+from paraudio.testing._conformance_live import (
+    check_abandoned_live,
+    check_crashed_live,
+    check_interleaved_live,
+    check_live,
+    check_stopped_live,
+    check_wrong_live,
 )
 from paraudio.testing._gates import Arrival, Gate, Gates, Point
 from paraudio.testing._guard import LoopGuard, Stall, guarded_runs
@@ -32,6 +39,7 @@ __all__ = [
     "Case",
     "Gate",
     "Gates",
+    "LiveCase",
     "LoopGuard",
     "NotSettledError",
     "Point",
@@ -39,19 +47,25 @@ __all__ = [
     "StepBlockedError",
     "Stepper",
     "VirtualIsolation",
+    "check_abandoned_live",
     "check_abandoned_stream",
     "check_batch",
     "check_cancelled_load",
     "check_closing",
     "check_crash",
+    "check_crashed_live",
     "check_failure",
     "check_hang",
+    "check_interleaved_live",
     "check_interleaving",
     "check_invalid_job",
+    "check_live",
     "check_results",
     "check_session",
     "check_stop",
+    "check_stopped_live",
     "check_stream",
+    "check_wrong_live",
     "guarded_runs",
     "open_virtual_isolation",
     "same_result",

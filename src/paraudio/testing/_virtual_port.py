@@ -252,7 +252,7 @@ class VirtualPort:
     def _next(self, items: ItemSteps[T] | None, stop: Stop) -> Pending[T | None]:
         async def work() -> Reply[T | None]:
             if items is None:
-                raise BackendError(f"{self.name}: nothing is open")
+                raise self._nothing("is open")
             await self._enter("chunk")
             return Done(await pass_to_item(items), touched=True)
 
@@ -272,8 +272,14 @@ class VirtualPort:
 
     def _begun(self) -> SteppedLiveSession:
         if self._live is None:
-            raise BackendError(f"{self.name}: nothing has begun")
+            raise self._nothing("has begun")
         return self._live
+
+    def _nothing(self, happened: str) -> BackendError:
+        """Why a pull or a piece finds nothing: its worker died, or nobody opened anything."""
+        if self._lost:
+            return BackendCrashedError(f"{self.name}: the worker died")
+        return BackendError(f"{self.name}: nothing {happened}")
 
     async def _enter(self, point: Point, text: str | None = None) -> None:
         await self._home.calls.enter(point, self._home.load, self._number, text or "")

@@ -18,7 +18,7 @@ from paraudio.engines.families.pocketsphinx_asr import (
 )
 from paraudio.engines.isolation import SessionHandle, open_process_isolation
 from paraudio.store import Store
-from paraudio.testing import Case, check_session
+from paraudio.testing import Case, LiveCase, check_session
 
 pytestmark = pytest.mark.models
 
@@ -144,6 +144,13 @@ def live(session: PocketsphinxAsrSession, audio: Audio, size: int) -> list[Strea
     return [*events, *session.finish(Stop())]
 
 
+def cut(audio: Audio, size: int) -> tuple[Audio, ...]:
+    return tuple(
+        Audio(audio.samples[at : at + size], audio.rate)
+        for at in range(0, len(audio.samples), size)
+    )
+
+
 def texts(events: list[StreamEvent]) -> str:
     """The settled text; checks that the result has the same."""
     result = events[-1].result
@@ -203,11 +210,21 @@ async def test_recogniser_keeps_every_promise_of_a_session(spoken: list[Audio]) 
                 other=replace(job, audio=spoken[6]),
                 invalid=replace(job, language="xx"),
                 long=replace(job, audio=Audio(joined, spoken[0].rate)),
+                live=LiveCase(
+                    job=replace(job, audio=None),
+                    pieces=cut(spoken[7], 20_000),
+                    other=cut(spoken[6], 50_000),
+                    wrong="words",
+                    invalid=replace(job, audio=None, language="xx"),
+                    slow_job=replace(job, audio=None),
+                    slow=Audio(joined, spoken[0].rate),
+                ),
                 cancel_after_s=(0.0, 0.1, 0.6),
                 stop_within_s=3.0,
             )
         )
     assert {"results", "interleaving", "invalid_job", "stop", "stream", "crash"} <= set(made)
+    assert {"live", "abandoned_live", "stopped_live", "wrong_live", "crashed_live"} <= set(made)
 
 
 @pytest.mark.process

@@ -12,11 +12,12 @@ from paraudio.engines.families.piper_tts import PiperTtsFamily
 from paraudio.engines.families.silero_vad import SileroVadFamily, SileroVadModel
 from paraudio.engines.isolation import Isolation, open_process_isolation, open_thread_isolation
 from paraudio.store import Store
-from paraudio.testing import Case, check_session
+from paraudio.testing import Case, LiveCase, check_session
 
 pytestmark = pytest.mark.models
 
 LEAD_S = 1.5
+LIVE = ("live", "abandoned_live", "stopped_live", "wrong_live", "interleaved_live")
 FILES = ["silero_vad_16k_sequence.onnx", "silero_vad.onnx"]
 
 
@@ -76,6 +77,13 @@ def test_noise_and_silence_hold_no_speech(model: SileroVadModel) -> None:
         assert found(model, Audio(samples.astype(np.float32), 16_000)) == []
 
 
+def cut(audio: Audio, size: int) -> tuple[Audio, ...]:
+    return tuple(
+        Audio(audio.samples[at : at + size], audio.rate)
+        for at in range(0, len(audio.samples), size)
+    )
+
+
 def case(isolation: Isolation, folder: Path, utterance: Audio) -> Case:
     job = Job(task="vad", audio=utterance)
     # The real model goes through an hour in seconds, so only the slow form is slow enough to stop.
@@ -88,6 +96,16 @@ def case(isolation: Isolation, folder: Path, utterance: Audio) -> Case:
         other=replace(job, audio=Audio(utterance.samples[::2], utterance.rate)),
         invalid=replace(job, options={"threshold": 2}),
         long=replace(job, audio=long),
+        live=LiveCase(
+            job=replace(job, audio=None),
+            pieces=cut(utterance, 30_000),
+            other=cut(Audio(utterance.samples[::2], utterance.rate), 20_000),
+            wrong="words",
+            invalid=replace(job, audio=None, options={"threshold": 2}),
+            slow_job=replace(job, audio=None),
+            slow=long,
+            whole=job,
+        ),
         cancel_after_s=(0.0, 0.05, 0.5),
         stop_within_s=2.0,
     )
@@ -98,7 +116,7 @@ async def test_detector_keeps_every_promise_of_a_session_in_threads(
 ) -> None:
     async with open_thread_isolation() as isolation:
         made = await check_session(case(isolation, folder, utterance))
-    assert {"results", "interleaving", "invalid_job", "stop", "closing"} <= set(made)
+    assert {"results", "interleaving", "invalid_job", "stop", "closing", *LIVE} <= set(made)
 
 
 @pytest.mark.process
@@ -107,7 +125,7 @@ async def test_detector_keeps_every_promise_of_a_session_in_processes(
 ) -> None:
     async with open_process_isolation() as isolation:
         made = await check_session(case(isolation, folder, utterance))
-    assert {"results", "interleaving", "stop", "crash"} <= set(made)
+    assert {"results", "interleaving", "stop", "crash", "crashed_live", *LIVE} <= set(made)
 
 
 @pytest.mark.parametrize("size", [1, 160, 800, 22_050])
