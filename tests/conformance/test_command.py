@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result as Ran
 from tests.cli.conftest import cli
-from tests.conformance.junit import elements
+from tests.conformance.junit import elements, flaws
 
 from paraudio import conformance
 from paraudio.conformance import Report, Result, Verdict, to_json, to_junit
@@ -119,8 +119,21 @@ def test_junit_holds_whatever_a_server_says(
     file = tmp_path / "junit.xml"
     assert cli("conformance", "--url", "http://there", "--junit", str(file)).exit_code == 1
     assert file.read_text() == to_junit(REPORT)
+    assert flaws(file.read_text()) == []
     found = elements(file.read_text())
     [suite] = [attributes for name, attributes in found if name == "testsuite"]
     assert [suite[key] for key in ("tests", "failures", "skipped")] == ["3", "1", "1"]
     [failure] = [attributes for name, attributes in found if name == "failure"]
     assert failure["message"] == "a: 500 <bad> \N{REPLACEMENT CHARACTER}"
+
+
+def test_a_file_that_a_build_server_stumbles_over_is_noticed() -> None:
+    good = to_junit(REPORT)
+    assert (
+        flaws(good.replace("classname=", "group="))
+        == ["testcase has ['group', 'name', 'time']"] * 3
+    )
+    assert flaws(good.replace("<skipped", "<left").replace("</skipped", "</left")) == [
+        "left stands in 'testcase'"
+    ]
+    assert len(flaws(good.replace('tests="3"', 'tests="all"'))) == 1

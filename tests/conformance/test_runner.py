@@ -1,5 +1,7 @@
 """Slower tries, and what a run leaves behind."""
 
+from typing import Any
+
 import httpx
 import pytest
 import trio
@@ -9,6 +11,7 @@ from paraudio.conformance import Verdict, _runner, conform
 from paraudio.conformance._bench import Bench
 from paraudio.conformance._scenario import Scenario
 from paraudio.conformance._verdicts import BrokenError, TooSlowError
+from paraudio.conformance._wire import Answer, Wire
 
 CELL = "ops/ready/inference"
 
@@ -81,3 +84,32 @@ async def test_a_run_leaves_nothing_loaded_whether_it_ends_or_is_interrupted(
         count, busy = await loaded(url)
         assert count > 1
         assert busy == []
+
+
+async def test_a_registration_that_arrives_after_the_unload_is_unloaded_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    late: list[str] = []
+
+    class LateWire(Wire):
+        """Delivers a registration whose client has left already, behind the unload."""
+
+        async def ask(self, method: str, path: str, body: Any = None) -> Answer:
+            answer = await super().ask(method, path, body)
+            if path == "/v1/tasks/unload_models" and not body["model_ids"][0].endswith("-first"):
+                [model] = body["model_ids"]
+                if not late:
+                    late.append(model)
+                    spec = {"id": model, "family": "simulated", "path": "/one", "task": "tts"}
+                    await super().ask("POST", "/v1/models/load", spec)
+            return answer
+
+    async def scenario(bench: Bench) -> None:
+        await bench.add("a")
+
+    monkeypatch.setattr(_runner, "Wire", LateWire)
+    monkeypatch.setattr(_runner, "SCENARIOS", (Scenario("one", (CELL,), scenario),))
+    async with serving() as url:
+        await conform(url, only=[CELL], unit_s=0.01)
+        assert late
+        assert (await loaded(url))[1] == []

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.cli.programs import environment
-from tests.conformance.junit import elements
+from tests.conformance.junit import elements, flaws
 
 from paraudio.conformance._reasons import REASONS
 from paraudio.conformance.scenarios import SCENARIOS
@@ -96,6 +96,7 @@ def test_our_server_passes_every_cell_that_applies(tmp_path: Path) -> None:
 
 
 def _junit_agrees(file: Path, cells: int, passed: int) -> None:
+    assert flaws(file.read_text()) == []
     found = elements(file.read_text())
     [suite] = [attributes for name, attributes in found if name == "testsuite"]
     assert (suite["tests"], suite["failures"]) == (str(cells), "0")

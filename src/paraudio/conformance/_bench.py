@@ -124,6 +124,16 @@ class Bench:
         await self.add(key, path, **more)
         await self.good(self.unload(key))
 
+    async def in_use(self) -> list[str]:
+        """Those of its models that are not idle and unloaded, asked of the server itself."""
+        shown = (await self.wire.ask("GET", "/v1/models")).json
+        return [
+            row["id"]
+            for row in shown["data"]
+            if row["id"] in self.names
+            and (row["state"] != "unloaded" or any(row[name] for name in _FIELDS.values()))
+        ]
+
     # Operations.
 
     def start(

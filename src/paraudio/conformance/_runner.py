@@ -30,6 +30,7 @@ from paraudio.errors import UnauthorizedError
 
 _TRIES: Final = 3
 _CLEAN_S: Final = 30.0
+_PAUSE_S: Final = 0.05
 _WATCH: Final = "every look at the models"
 
 
@@ -160,21 +161,29 @@ class _Run:
             except (BrokenError, TooSlowError, NotApplicableError) as raised:
                 error = raised
             except trio.TooSlowError:
-                error = BrokenError("an answer that must come did not come")
+                # Whether it would come later, only a longer wait can tell.
+                error = TooSlowError("an answer that must come did not come")
             except (KeyError, TypeError, AttributeError) as raised:
                 error = BrokenError(f"an answer has not the fields that it should have: {raised!r}")
             scope.cancel()
         return error
 
     async def _clean(self, bench: Bench) -> None:
-        """Leave nothing loaded: what a scenario registered stays registered, as any model does."""
+        """Leave nothing loaded: what a scenario registered stays registered, as any model does.
+
+        A request whose connection was closed may reach the server after the unload, and load the
+        model once more. So this looks, and unloads again, until nothing is left.
+        """
         if bench.names:
             with trio.move_on_after(_CLEAN_S, shield=True):
                 body = {"model_ids": bench.names}
                 try:
                     await self._wire.ask("POST", "/v1/tasks/unload_models", body)
-                except BrokenError:
-                    return
+                    while await bench.in_use():
+                        await trio.sleep(_PAUSE_S)
+                        await self._wire.ask("POST", "/v1/tasks/unload_models", body)
+                except (BrokenError, KeyError, TypeError):
+                    return  # it tells no list of models, and has failed for that
 
     def _note(
         self, cell: str, name: str, failure: str | None, reason: str | None, seconds: float
