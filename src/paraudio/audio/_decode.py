@@ -121,7 +121,7 @@ class _Limits:
     def _judge_shape(self, rate: int, channels: int) -> None:
         if not MIN_RATE <= rate <= MAX_RATE:
             raise UnusableError(f"its rate is {rate} Hz; {MIN_RATE} to {MAX_RATE} Hz are taken")
-        if channels > MAX_CHANNELS:
+        if not 1 <= channels <= MAX_CHANNELS:
             raise UnusableError(f"it has {channels} channels; up to {MAX_CHANNELS} are taken")
 
     def _judge_length(self, seconds: float, samples: float, shape: Claim) -> None:
