@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 
 import pytest
+from selenium.webdriver import Chrome
 from tests.docs.reader import ORIGIN, Reader, reading
+from tests.page.browser import open_browser
 
 from paraudio.store import Store
 
@@ -22,3 +24,10 @@ def served(model_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iter
 def reader(served: Reader, tmp_path_factory: pytest.TempPathFactory) -> Reader:
     """The reader in a folder of the module's own."""
     return served.at(tmp_path_factory.mktemp("page"))
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    """Somebody's browser."""
+    with open_browser(tmp_path_factory.mktemp("browser")) as browser:
+        yield browser

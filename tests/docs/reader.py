@@ -47,7 +47,8 @@ class Reader:
     def here(self, text: str) -> str:
         """A text of a page with the addresses of this server."""
         address = self.url.removeprefix("http://")
-        return text.replace(ADDRESS, address).replace(ORIGIN, self.origin)
+        text = text.replace(ADDRESS, address).replace(ORIGIN, self.origin)
+        return text.replace("http.server 8000", f"http.server {self.origin.rpartition(':')[2]}")
 
     def at(self, folder: Path) -> "Reader":
         """The same reader in another folder."""
