@@ -261,10 +261,10 @@ def test_the_lease_tells_what_it_is() -> None:
     assert (lease.slot, lease.slots, lease.held_since) == (0, (0,), 100.0)
     assert repr(lease) == "<Lease of ticket 1 (request), slots (0,), held>"
     lease.mark_stuck()
-    assert repr(lease).endswith("stuck>")
+    assert repr(lease).endswith(", stuck>")
     lease.mark_freed()
     lease.release()
-    assert repr(lease).endswith("released>")
+    assert repr(lease).endswith(", released>")
 
 
 def test_the_ticket_tells_where_it_stands() -> None:
