@@ -1,5 +1,6 @@
 """The process isolation: workers die, hang and are killed, and the server stays as it was."""
 
+import itertools
 import logging
 import os
 import signal
@@ -9,6 +10,7 @@ import weakref
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import psutil
@@ -24,7 +26,9 @@ from paraudio.engines.isolation import (
     SessionHandle,
     open_process_isolation,
 )
+from paraudio.engines.isolation._child import Child
 from paraudio.engines.isolation._handle import Handle
+from paraudio.engines.worker._messages import Verb
 from paraudio.errors import BackendCrashedError, BackendError, InvalidRequestError, LoadError
 
 pytestmark = pytest.mark.process
@@ -310,15 +314,71 @@ async def test_what_the_simulated_family_counts_is_counted_across_workers(
     await model.close()
 
 
-async def test_a_worker_that_does_not_start_is_a_failed_load(
-    isolation: ProcessIsolation, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("program", "how"),
+    [
+        ("raise SystemExit('no such thing')", "ended with code 1"),
+        ("import os; os.kill(os.getpid(), 9)", "was killed by SIGKILL"),
+    ],
+)
+async def test_a_death_before_the_first_call_is_a_crash_as_any_other(
+    isolation: ProcessIsolation, monkeypatch: pytest.MonkeyPatch, program: str, how: str
 ) -> None:
     monkeypatch.setattr(
-        "paraudio.engines.isolation._child._command",
-        lambda *_: [sys.executable, "-c", "raise SystemExit('no such thing')"],
+        "paraudio.engines.isolation._child._command", lambda *_: [sys.executable, "-c", program]
     )
-    with pytest.raises(LoadError, match="no worker process started"):
+    with pytest.raises(BackendCrashedError, match=f"{how} before it took its first call"):
         await isolation.load(OddFamily(), odd_load())
+    assert children() == []
+
+
+async def built(isolation: ProcessIsolation) -> None:
+    """Build a model and a session, and free what was built."""
+    model = await isolation.load(OddFamily(), odd_load())
+    try:
+        await model.session()
+    finally:
+        await model.close()
+
+
+@pytest.mark.parametrize("moment", ["load", "session"])
+async def test_a_death_at_any_moment_of_a_load_is_a_crash(
+    isolation: ProcessIsolation, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    call = Child.call
+
+    def killed_before(child: Child, what: str, verb: Verb, *arguments: object, **more: Any) -> Any:
+        if verb == moment:
+            os.kill(child.pid, signal.SIGKILL)
+        return call(child, what, verb, *arguments, **more)
+
+    monkeypatch.setattr(Child, "call", killed_before)
+    with pytest.raises(BackendCrashedError, match="was killed by SIGKILL"):
+        await built(isolation)
+    assert children() == []
+
+
+async def test_workers_that_die_before_their_first_call_are_restarted_ever_later(
+    session: SessionHandle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(BackendCrashedError):
+        await session.run(say("die"))
+    started: list[float] = []
+
+    def dying(*_: object) -> list[str]:
+        started.append(trio.current_time())
+        return [sys.executable, "-c", "raise SystemExit(9)"]
+
+    with monkeypatch.context() as patched:
+        patched.setattr("paraudio.engines.isolation._child._command", dying)
+        with pytest.raises(BackendCrashedError, match="code 9"):
+            await session.restore()
+    pauses = [later - sooner for sooner, later in itertools.pairwise(started)]
+    assert len(pauses) == 2
+    assert pauses[0] >= 0.1
+    assert pauses[1] >= 0.2
+    await session.restore()
+    assert (await session.run(say("hello"))).text == "1: hello"
 
 
 async def test_a_system_without_processes_to_give_is_a_failed_load(

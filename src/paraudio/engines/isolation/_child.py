@@ -99,10 +99,11 @@ class Child:
         """Start the process and serve it until it is dead; started when it can take calls.
 
         Raises:
-            LoadError: It did not start, or not in time; never after it has started.
+            LoadError: It did not start in time; never after it has started.
+            BackendCrashedError: It died before it could take calls.
         """
         async with self._spawned() as (process, control):
-            await self._greet(control)
+            await self._greet(process, control)
             task_status.started()
             try:
                 await self._talk(process, control)
@@ -142,14 +143,22 @@ class Child:
         self._process, self.pid = process, process.pid
         return process
 
-    async def _greet(self, control: trio.socket.SocketType) -> None:
+    async def _greet(self, process: trio.Process, control: trio.socket.SocketType) -> None:
         """Wait until the worker is there, and tell it what it must know."""
         try:
             with trio.fail_after(self._start_timeout_s):
                 hello = await receive_message(control)
                 await send_message(control, Setup(tuple(sys.path)))
-        except (OSError, EOFError, trio.TooSlowError) as error:
+        except trio.TooSlowError as error:
             raise LoadError(f"{self._name}: no worker process started: {error!r}") from error
+        except (OSError, EOFError) as error:
+            self.kill()
+            with trio.move_on_after(REAP_TIMEOUT_S):
+                await process.wait()
+            how = _how_it_ended(process.returncode)
+            raise BackendCrashedError(
+                f"{self._name}: the worker process {how} before it took its first call"
+            ) from error
         if not isinstance(hello, Ready):
             raise LoadError(f"{self._name}: the worker process began with {hello!r}")
 

@@ -70,7 +70,9 @@ class ProcessPort:
 
     def next_event(self, stop: Stop) -> Pending[StreamEvent | None]:
         """Pull one event."""
-        return self._call("stream", "next_event", stop=stop)
+        pulling = self._call("stream", "next_event", stop=stop)
+        pulling.then(partial(self._note_end, pulling))
+        return pulling
 
     def next_result(self, stop: Stop) -> Pending[tuple[int, Result] | None]:
         """Pull one result."""
@@ -150,6 +152,11 @@ class ProcessPort:
         if not self._deaths:
             return 0.0
         return min(_FIRST_DELAY_S * 2.0 ** (self._deaths - 1), _LONGEST_DELAY_S)
+
+    def _note_end(self, call: Pending[Any]) -> None:
+        """A stream that came to its end is as good as a run."""
+        if isinstance(call.reply, Done) and call.reply.value is None:
+            self._deaths = 0
 
     def _note_health(self, call: Pending[Any]) -> None:
         if isinstance(call.reply, Done):
