@@ -153,6 +153,8 @@ class Settings(Strict):
     journal: FilledText | None = Field(
         default=None, description="file that every transition is written to (JSON lines)"
     )
-    default_response_format: Literal["wav", "pcm", "json"] = Field(
-        default="wav", description="speech format where a request names none: wav, pcm or json"
+    default_response_format: Literal["wav", "mp3", "flac", "opus", "aac", "pcm", "json"] = Field(
+        default="wav",
+        description="speech format where a request names none: wav, mp3, flac, opus, aac, pcm or "
+        "json",
     )
