@@ -10,23 +10,22 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Final
 
-import numpy as np
 import trio
 
 from paraudio.audio import from_int16
-from paraudio.engines import Audio, Result, StreamEvent
+from paraudio.engines import Audio, Result, Samples, StreamEvent
 from paraudio.errors import InvalidRequestError
 from paraudio.http import _realtime_events as events
 from paraudio.http._ask import Ask
 from paraudio.http._errors import answer_to, split_cancelled
 from paraudio.http._exchange import Exchange
-from paraudio.http._prepare import prepare, prepare_live
+from paraudio.http._prepare import prepare_live
 from paraudio.http._realtime_events import Emit
 from paraudio.http._realtime_sound import Frames
 from paraudio.http._realtime_utterance import Bell, Utterance
-from paraudio.http._sources import Captured
 from paraudio.http._sse import no_result
 from paraudio.http._transcripts import text_of
 from paraudio.http._work import lease, start_events
@@ -39,7 +38,8 @@ _NO_MODEL: Final = (
 )
 
 
-_NOTHING: Final = np.empty(0, dtype=np.int16)
+INLINE_FRAMES: Final = 480_000
+"""So many frames are turned into floats where they are: under a millisecond."""
 
 
 class Scribe:
@@ -121,7 +121,7 @@ class Scribe:
 
     async def _transcribe_live(self, item: Utterance) -> str | None:
         """Transcribe an item while it is spoken; None where the model cannot do that."""
-        ask = self._ask(item, _NOTHING)
+        ask = self._ask(item)
         async with lease(self._exchange, ask) as use:
             job = await prepare_live(self._exchange.core, use, ask)
             if not use.can_live:
@@ -141,10 +141,11 @@ class Scribe:
             return said.text()
 
     async def _transcribe_whole(self, item: Utterance, frames: Frames) -> str:
-        ask = self._ask(item, frames)
+        ask = self._ask(item)
         async with AsyncExitStack() as stack:
             use = await stack.enter_async_context(lease(self._exchange, ask))
-            job = await prepare(self._exchange.core, use, ask)
+            job = await prepare_live(self._exchange.core, use, ask)
+            job = replace(job, audio=Audio(await self._floats(frames), item.rate))
             said = _Said(self._emit, item.item_id, partials=self.partials)
             work = _Watch()
             with work:
@@ -153,13 +154,18 @@ class Scribe:
             self._measure(item, work)
             return said.text()
 
-    def _ask(self, item: Utterance, frames: Frames) -> Ask:
+    async def _floats(self, frames: Frames) -> Samples:
+        """The frames as floats, made in a thread where they are many."""
+        if len(frames) <= INLINE_FRAMES:
+            return from_int16(frames)
+        return await self._exchange.core.workers.run(from_int16, frames)
+
+    def _ask(self, item: Utterance) -> Ask:
         hearing = item.hearing
         return Ask(
             model=hearing.model or "",
             tasks=("asr",),
             bound_ms=self._bound_ms,
-            sound=Captured(frames, item.rate),
             language=hearing.language,
             prompt=hearing.prompt,
         )
