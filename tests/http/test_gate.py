@@ -7,6 +7,7 @@ import trio
 from tests.http.conftest import VOICE, OpenWorld, World
 from trio.testing import MockClock
 
+from paraudio.http import ROUTES, Gate, path_of
 from paraudio.http._core import Route
 
 KEYS = {"api_keys": ("first-key", "second-key")}
@@ -188,13 +189,112 @@ async def test_a_page_of_another_origin_may_ask_and_read(
         assert "X-Paraudio-RTF" in reply.headers["access-control-expose-headers"]
 
 
-async def test_other_origins_are_not_allowed(
+LISTED = {"cors_origins": ("https://page.example",)}
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "https://other.example",
+        "https://page.example.evil",
+        "https://evil-page.example",
+        "http://page.example",
+        "https://page.example:8443",
+        "https://PAGE.example",
+        "https://page.example, https://other.example",
+        "https://page.example/",
+        "null",
+        "*",
+        "",
+    ],
+)
+async def test_pages_of_other_origins_are_told_nothing(
+    open_world: OpenWorld, autojump_clock: MockClock, origin: str
+) -> None:
+    asked = {"origin": origin, "access-control-request-method": "POST"}
+    async with open_world(VOICE, settings=LISTED) as world:
+        for reply in (
+            await world.client.get("/health", {"origin": origin}),
+            await world.client.get("/nowhere", {"origin": origin}),
+            await world.client.call(*SPEAK, {"origin": origin}),
+            await world.client.call("OPTIONS", "/v1/audio/speech", None, asked),
+        ):
+            assert not [name for name in reply.headers if name.startswith("access-control")]
+            assert reply.headers["vary"] == "Origin"
+
+
+async def test_a_cache_is_told_that_answers_differ_by_origin(
     open_world: OpenWorld, autojump_clock: MockClock
 ) -> None:
-    async with open_world(VOICE, settings={"cors_origins": ("https://other.example",)}) as world:
-        reply = await world.client.get("/health", ORIGIN)
-        assert "access-control-allow-origin" not in reply.headers
-        assert reply.headers["vary"] == "Origin"
+    async with open_world(VOICE, settings=LISTED) as world:
+        assert (await world.client.get("/health")).headers["vary"] == "Origin"
+        assert (await world.client.get("/health", ORIGIN)).headers["vary"] == "Origin"
+    for settings in ({"cors_origins": "*"}, {}):
+        async with open_world(VOICE, settings=settings) as world:
+            for headers in (ORIGIN, {}):
+                assert "vary" not in (await world.client.get("/health", headers)).headers
+
+
+@pytest.mark.parametrize("stream", [{}, {"stream_format": "sse"}, {"stream_format": "audio"}])
+async def test_a_page_may_read_errors_and_streams_too(
+    open_world: OpenWorld, autojump_clock: MockClock, stream: dict[str, str]
+) -> None:
+    async with open_world(VOICE, settings=LISTED) as world:
+        method, path, data = SPEAK
+        for body, status in (({**data, **stream}, 200), ({**data, **stream, "seed": -1}, 400)):
+            reply = await world.client.call(method, path, body, ORIGIN)
+            assert reply.status == status
+            assert reply.headers["access-control-allow-origin"] == "https://page.example"
+            exposed = reply.headers["access-control-expose-headers"].split(", ")
+            assert {"X-Request-Id", "Retry-After", "X-Paraudio-Sample-Rate"} <= set(exposed)
+            assert "access-control-allow-credentials" not in reply.headers
+
+
+async def test_management_is_off_for_every_managing_route_whoever_asks(
+    open_world: OpenWorld, autojump_clock: MockClock
+) -> None:
+    managing = [route for route in ROUTES if route.gate is Gate.MANAGEMENT]
+    assert len(managing) >= 8
+    key = {"authorization": "Bearer first-key"}
+    for settings, status, headers in (
+        ({}, 403, {}),
+        (KEYS, 403, key),
+        (KEYS, 401, {}),
+        ({**KEYS, "ui_management": True}, 401, {}),
+    ):
+        async with open_world(VOICE, settings=settings) as world:
+            for route in managing:
+                reply = await world.client.call(route.method, route.path, {}, headers)
+                assert reply.status == status, route.path
+                assert "first-key" not in reply.body.decode()
+
+
+async def test_every_keyed_route_is_closed_without_a_key(
+    open_world: OpenWorld, autojump_clock: MockClock
+) -> None:
+    async with open_world(VOICE, settings={**KEYS, "ui_management": True}) as world:
+        for route in ROUTES:
+            path = path_of(route).format(model_id="voice", request_id="x")
+            reply = await world.client.call(route.method, path, None)
+            assert (reply.status == 401) == (route.gate is not Gate.OPEN), path
+
+
+async def test_every_key_is_compared_whole_whatever_is_given(
+    open_world: OpenWorld, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[tuple[bytes, bytes]] = []
+
+    def compare(one: bytes, other: bytes) -> bool:
+        compared.append((one, other))
+        return one == other
+
+    monkeypatch.setattr("paraudio.http._gate.hmac.compare_digest", compare)
+    async with open_world(VOICE, settings=KEYS) as world:
+        for given in ("first-key", "second-key", "f", "", "first-key" * 100):
+            compared.clear()
+            await world.client.get("/v1/models", {"authorization": f"Bearer {given}"})
+            # The first match does not end it, and no length does.
+            assert compared == [(given.encode(), key.encode()) for key in KEYS["api_keys"]]
 
 
 async def test_without_cors_options_says_which_methods_there_are(

@@ -79,11 +79,12 @@ def _token(request: BaseRequestWebsocket) -> str:
 def cors_headers(request: BaseRequestWebsocket, settings: Settings) -> Mapping[str, str]:
     """The headers that let a page of another origin read an answer; none where that is off."""
     origins, origin = settings.cors_origins, request.headers.get("Origin")
-    if not origins or origin is None:
+    if not origins or (origins == "*" and origin is None):
         return {}
     if origins == "*":
         return {"Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": _EXPOSED}
-    if origin not in origins:
+    if origin is None or origin not in origins:
+        # Said to everybody, so that no cache gives a page what another one was answered.
         return {"Vary": "Origin"}
     return {
         "Access-Control-Allow-Origin": origin,
@@ -93,17 +94,19 @@ def cors_headers(request: BaseRequestWebsocket, settings: Settings) -> Mapping[s
 
 
 def is_preflight(request: BaseRequestWebsocket, settings: Settings) -> bool:
-    """Whether a browser asks what a page of another origin may do, and gets an answer here."""
+    """Whether a browser asks what a page of an allowed origin may do, and gets an answer here."""
+    origins, origin = settings.cors_origins, request.headers.get("Origin")
     return bool(
-        settings.cors_origins
+        origins
         and request.method == "OPTIONS"
-        and "Origin" in request.headers
+        and origin is not None
+        and (origins == "*" or origin in origins)
         and "Access-Control-Request-Method" in request.headers
     )
 
 
 def preflight_headers(request: BaseRequestWebsocket) -> Mapping[str, str]:
-    """What such a page may do: the origin itself is judged by `cors_headers`."""
+    """What such a page may do; that it may do anything stands in `cors_headers`."""
     wanted = request.headers.get("Access-Control-Request-Headers", "Authorization, Content-Type")
     return {
         "Access-Control-Allow-Methods": _METHODS,
