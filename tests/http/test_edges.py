@@ -1,12 +1,14 @@
 """What only a strange family, a strange file system or a strange client brings about."""
 
 import os
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 from tests.http.client import form
 from tests.http.conftest import EARS, VOICE, OpenWorld, World
 from tests.http.family import ScriptedFamily, ScriptedSession
@@ -176,10 +178,104 @@ def test_a_file_over_the_bound_is_too_large(tmp_path: Path) -> None:
     assert str(tmp_path) not in caught.value.message
 
 
-def test_a_pipe_is_no_file_and_holds_nobody(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
+def make_socket(place: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(place / "strange"))
+
+
+def link(target: str) -> Callable[[Path], None]:
+    return lambda place: (place / "strange").symlink_to(target)
+
+
+def two_links(place: Path) -> None:
+    (place / "step").symlink_to("..")
+    (place / "strange").symlink_to("step/secret.wav")
+
+
+STRANGE: dict[str, Callable[[Path], None]] = {
+    "pipe": lambda place: os.mkfifo(place / "strange"),
+    "socket": make_socket,
+    "folder": lambda place: (place / "strange").mkdir(),
+    "nothing": lambda _: None,
+    "link to a device": link("/dev/zero"),
+    "link to the terminal": link("/dev/tty"),
+    "link to memory": link("/proc/self/mem"),
+    "link to a secret": link("../secret.wav"),
+    "link that leads nowhere": link("nowhere"),
+    "link to itself": link("strange"),
+    "link through a link": two_links,
+}
+
+
+@pytest.mark.parametrize("what", STRANGE)
+@pytest.mark.parametrize("field", ["audio", "voice_ref"])
+async def test_only_ordinary_files_within_the_allowed_folders_are_read(
+    open_world: OpenWorld, tmp_path: Path, what: str, field: str
+) -> None:
+    allowed = tmp_path / "allowed"
+    allowed.mkdir()
+    (tmp_path / "secret.wav").write_bytes(sound_file())
+    STRANGE[what](allowed)
+    model = EARS if field == "audio" else VOICE
+    body = {"model": model.id, "text": "a", field: str(allowed / "strange")}
+    async with open_world(
+        model, settings={"allowed_paths": (str(allowed),)}, threads=True
+    ) as world:
+        with trio.fail_after(10):
+            reply = await world.client.post("/v1/tasks/run", body)
+        assert (reply.status, reply.error()["param"]) == (400, field)
+        # In one and the same word, so that nobody learns what there is.
+        assert reply.error()["message"] == (
+            f"{field} must be the absolute path of a file inside a folder that this server allows"
+        )
+        assert world.idle()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "{allowed}/../secret.wav",
+        "{allowed}/./../secret.wav",
+        "{allowed}//..//secret.wav",
+        "{allowed}/a.wav/../../secret.wav",
+        "{allowed}-not/a.wav",
+        "{allowed}/a.wav\0",
+        "file://{allowed}/a.wav",
+        "~/a.wav",
+        "a.wav",
+        "/",
+        "//",
+        "/dev/stdin",
+        "/dev/zero",
+        "/proc/self/environ",
+        "{allowed}/" + "x" * 5000,
+        "{allowed}/" + "x/" * 3000,
+    ],
+)
+def test_a_path_that_leads_out_of_the_allowed_folders_is_refused(tmp_path: Path, path: str) -> None:
+    allowed = tmp_path / "allowed"
+    for folder in (allowed, tmp_path / "allowed-not"):
+        folder.mkdir()
+        (folder / "a.wav").write_bytes(b"1")
+    (tmp_path / "secret.wav").write_bytes(b"secret")
+    assert read_allowed(str(allowed / "a.wav"), [str(allowed)], limit=0, param="audio") == b"1"
+    with pytest.raises(InvalidRequestError) as caught:
+        read_allowed(path.format(allowed=allowed), [str(allowed)], limit=0, param="audio")
+    assert str(tmp_path) not in caught.value.message
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "/dev/stdin", "/dev/null", "/dev/fd/0"])
+def test_a_device_is_no_file_even_where_its_folder_is_allowed(path: str) -> None:
     with pytest.raises(InvalidRequestError):
-        read_allowed(str(tmp_path / "pipe"), [str(tmp_path)], limit=0, param="audio")
+        read_allowed(path, ["/dev", "/proc"], limit=1000, param="audio")
+
+
+def test_an_allowed_folder_may_itself_be_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "a.wav").write_bytes(b"1")
+    (tmp_path / "link").symlink_to("real")
+    path = str(tmp_path / "link" / "a.wav")
+    assert read_allowed(path, [str(tmp_path / "link")], limit=0, param="audio") == b"1"
 
 
 @pytest.mark.parametrize(

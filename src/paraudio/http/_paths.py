@@ -57,7 +57,10 @@ def _resolved(path: str) -> Path:
     given = Path(path)
     if not given.is_absolute():
         raise ValueError("a relative path")
-    return given.resolve(strict=True)
+    try:
+        return given.resolve(strict=True)
+    except RuntimeError as error:
+        raise ValueError("a link that leads to itself") from error  # as 3.12 and older tell it
 
 
 def _read(path: Path, limit: int) -> bytes | None:
