@@ -7,6 +7,7 @@ end is examined after the last row. A fault that ends the server has one for eac
 import os
 import resource
 import signal
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ import pytest
 import trio
 from tests.server.clients import Client, bodies
 from tests.server.harness import Served, serving, simulated, started
+from tests.server.leaks import assert_no_thread_left, assert_nothing_left, held, threads
 
 pytestmark = pytest.mark.process
 
@@ -269,6 +271,10 @@ COLUMNS: Final = {
 }
 
 
+BEFORE: Final[dict[int, tuple[Counter[str], int]]] = {}
+"""What the server of a column held before its first row, by its process."""
+
+
 @pytest.fixture(scope="module", params=COLUMNS)
 def column(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
@@ -304,12 +310,20 @@ async def test_a_fault_costs_what_it_hit_and_nothing_else(
     column: tuple[Column, Served], state: str
 ) -> None:
     what, served = column
+    if served.pid not in BEFORE:
+        assert (await served.run("other")).status == 200
+        await at_rest(served)
+        BEFORE[served.pid] = held(served.pid), threads(served.pid)
     with trio.fail_after(30):
         async with situation(served, state, what.ms) as at:
             await what.fault(at)
         await unaffected(served)
         await usable(served, state)
         await at_rest(served)
+    before, before_threads = BEFORE[served.pid]
+    await assert_nothing_left(served, before)
+    if state == list(STATES)[-1]:
+        await assert_no_thread_left(served, before_threads)
 
 
 async def at_rest(served: Served) -> None:
