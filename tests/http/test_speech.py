@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 import trio
-from tests.http.client import Reply
+from tests.http.client import Reply, form
 from tests.http.conftest import OpenWorld, World, spec
-from tests.http.sounds import heard
+from tests.http.sounds import heard, sound_file
 from trio.testing import MockClock
 
 from paraudio.audio import FORMATS, content_type, decode
@@ -269,6 +269,22 @@ async def test_other_content_types_are_415(
     reply = await world.client.post(SPEECH, b"{}", {"content-type": content_type})
     assert reply.status == 415
     assert reply.error()["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br", "x-unknown", "gzip, identity", "GZIP"])
+@pytest.mark.parametrize("route", [SPEECH, "/v1/audio/transcriptions"])
+async def test_a_packed_body_is_415_with_what_would_do(
+    world: World, autojump_clock: MockClock, encoding: str, route: str
+) -> None:
+    body, headers = form(("model", None, b"ears"), ("file", "a.wav", sound_file()))
+    if route == SPEECH:
+        body, headers = b'{"model":"voice","input":"a"}', {"content-type": "application/json"}
+    reply = await world.client.post(route, body, {**headers, "content-encoding": encoding})
+    assert reply.status == 415
+    assert "send it as it is" in reply.error()["message"]
+    reply = await world.client.post(route, body, {**headers, "content-encoding": "identity"})
+    assert reply.status == 200
+    assert world.idle()
 
 
 @pytest.mark.parametrize(

@@ -47,11 +47,14 @@ async def read_json(exchange: Exchange, *, empty: bool = False) -> Fields:
         raise UnsupportedMediaTypeError(
             f"this route takes application/json, not {request.mimetype!r}"
         )
-    data = b"".join([piece async for piece in pieces(request)])
+    received = [piece async for piece in pieces(request)]
     exchange.reading = False
-    if empty and not data.strip():
+    if sum(map(len, received)) > INLINE_BYTES:
+        value = await core.workers.run(_loads, received)
+    elif empty and not b"".join(received).strip():
         return Fields({})
-    value = loads(data) if len(data) <= INLINE_BYTES else await core.workers.run(loads, data)
+    else:
+        value = _loads(received)
     if core.settings.log_request_body:
         log.info("request %s: body %s", exchange.id, shown_body(value))
     if not isinstance(value, dict):
@@ -92,5 +95,18 @@ async def read_form(exchange: Exchange) -> Form:
 
 
 def pieces(request: Request) -> AsyncIterator[bytes]:
-    """The body as it arrives; reading it to the end never holds more than the socket gave."""
+    """The body as it arrives; reading it to the end never holds more than the socket gave.
+
+    Raises:
+        UnsupportedMediaTypeError: It is packed, with gzip for one.
+    """
+    encoding = request.headers.get("Content-Encoding", "").strip().lower()
+    if encoding not in {"", "identity"}:
+        raise UnsupportedMediaTypeError(
+            f"a body in Content-Encoding {encoding!r} is not taken; send it as it is"
+        )
     return aiter(request.body)
+
+
+def _loads(received: list[bytes]) -> object:
+    return loads(b"".join(received))

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from typing import Final, NoReturn
 
 from paraudio.errors import InvalidRequestError
+from paraudio.http._lift import LONG, Lifted
 from paraudio.spec import Json
 
 MAX_SEED: Final = 2**64 - 1
@@ -225,12 +226,16 @@ def loads(data: bytes, param: str | None = None) -> object:
     what = "the body" if param is None else param
     if _values(data) > MAX_VALUES:
         raise InvalidRequestError(f"{what} holds more than {MAX_VALUES} values", param=param)
+    lifted = Lifted(data) if len(data) > LONG else None
+    data = data if lifted is None else lifted.rest
     try:
         value: object = json.loads(
             data.decode("utf-8-sig"), object_pairs_hook=_unique, parse_constant=_no_constant
         )
         if b"\\ud" in data or b"\\uD" in data:
             json.dumps(value, ensure_ascii=False).encode()
+        if lifted is not None:
+            value = lifted.put_back(value)
     except UnicodeEncodeError as error:
         raise InvalidRequestError(
             f"{what} is not valid JSON: half of a surrogate pair stands alone in it", param=param

@@ -2,14 +2,11 @@
 
 import base64
 import binascii
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
-from paraudio.audio import decode, from_int16
+from paraudio.audio import decode
 from paraudio.engines import Audio
 from paraudio.errors import InvalidRequestError
 from paraudio.http._fields import Fields, refusal
@@ -18,6 +15,9 @@ from paraudio.http._paths import read_allowed
 
 MAX_VOICE_BYTES: Final = 5 * 2**20
 """The largest recording of a voice that a request may carry, decoded, in bytes."""
+
+_LETTERS: Final = 2**20
+_MAX_HEAD: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,36 +58,51 @@ class Encoded:
         del roots, limit
         return decode(self.bytes(), param=self.param, check=check, most_rate=most_rate)
 
-    def bytes(self) -> bytes:
+    def bytes(self) -> bytearray:
         """The bytes.
 
         Raises:
             InvalidRequestError: The text is no base64, or holds too much.
         """
-        text = self.text
+        text, start = self.text, 0
         if text[:5].lower() == "data:":
-            head, comma, text = text.partition(",")
-            if not comma or not head.lower().endswith(";base64"):
+            start = text.find(",", 0, _MAX_HEAD) + 1
+            if not text[:start].lower().endswith(";base64,"):
                 raise InvalidRequestError(
                     f"{self.param} must be a base64 data URI", param=self.param
                 )
-        packed = "".join(text.split())
-        if self.max_bytes and len(packed) // 4 * 3 > self.max_bytes + 2:
-            raise self._too_large()
+        data = bytearray()
         try:
-            data = base64.b64decode(packed, validate=True)
+            for piece in _base64_pieces(text, start):
+                data += piece
+                if self.max_bytes and len(data) > self.max_bytes:
+                    raise self._too_large()
         except (binascii.Error, ValueError) as error:
             raise InvalidRequestError(
                 f"{self.param} is not valid base64", param=self.param
             ) from error
-        if self.max_bytes and len(data) > self.max_bytes:
-            raise self._too_large()
         return data
 
     def _too_large(self) -> InvalidRequestError:
         return InvalidRequestError(
             f"{self.param} holds more than {self.max_bytes} bytes", param=self.param
         )
+
+
+def _base64_pieces(text: str, start: int) -> Iterator[bytes]:
+    """Decode a piece at a time, so that other threads have their turns in between."""
+    rest = ""
+    ended = False
+    for at in range(start, len(text), _LETTERS):
+        piece = rest + "".join(text[at : at + _LETTERS].split())
+        whole = len(piece) // 4 * 4
+        rest = piece[whole:]
+        if ended and piece:
+            raise ValueError("there is more behind the end")
+        yield base64.b64decode(piece[:whole], validate=True)
+        ended = piece[:whole].endswith("=")
+    if rest:
+        raise ValueError("the last four letters are not complete")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,32 +124,7 @@ class OnServer:
         return decode(data, param=self.param, check=check, most_rate=most_rate)
 
 
-@dataclass(frozen=True, slots=True)
-class Captured:
-    """Sound that a client has sent as it was captured.
-
-    Attributes:
-        frames: Shape [frames], int16, mono.
-        rate: Frames a second.
-    """
-
-    frames: NDArray[np.int16]
-    rate: int
-    param: str = "audio"
-
-    def decode(
-        self,
-        roots: Iterable[str],
-        limit: int,
-        check: Callable[[], None],
-        most_rate: int | None = None,
-    ) -> Audio:
-        """The sound; blocking."""
-        del roots, limit, check, most_rate
-        return Audio(from_int16(self.frames), self.rate)
-
-
-Source: TypeAlias = Uploaded | Encoded | OnServer | Captured
+Source: TypeAlias = Uploaded | Encoded | OnServer
 
 
 def source_field(fields: Fields, name: str, *, max_bytes: int = 0) -> Source | None:
