@@ -1,18 +1,19 @@
 """The live routes in virtual time: what is told when, what is refused, and what is held."""
 
 import base64
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 import trio
 from tests.http.conftest import EARS, VOICE, OpenWorld, World, spec
-from tests.http.family import ScriptedFamily
+from tests.http.family import ScriptedFamily, ScriptedSession
 from tests.http.live import LISTEN, RATE, SPEAK, pcm, start, whole
 from tests.http.sounds import heard
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from paraudio.engines import Job, Result
+from paraudio.engines import Audio, Job, Piece, Result, Stop, StreamEvent
 from paraudio.engines.families._simulated_sound import tone
 from paraudio.journal import Kind
 from paraudio.spec import ModelSpec
@@ -533,6 +534,55 @@ async def test_a_model_that_fails_is_the_last_event(
         call.end()
         assert (await failed(world, call))["type"] == "server_error"
         assert kinds(await whole(world, pcm()))[-1] == "[DONE]"
+
+
+class Mute(ScriptedSession):
+    """Takes whatever comes, and ends as the test says."""
+
+    ends: tuple[StreamEvent, ...] = ()
+
+    def begin(self, job: Job, stop: Stop) -> None:
+        pass
+
+    def feed(self, piece: Piece, stop: Stop) -> Sequence[StreamEvent]:
+        del piece, stop
+        return ()
+
+    def finish(self, stop: Stop) -> Sequence[StreamEvent]:
+        del stop
+        return self.ends
+
+
+class MuteFamily(ScriptedFamily):
+    """Its sessions are mute."""
+
+    def session(self) -> ScriptedSession:
+        return Mute(self.make)
+
+
+@pytest.mark.parametrize(
+    ("ends", "kind"),
+    [
+        ((), "server_error"),
+        ((StreamEvent(result=Result(text="One.")),), "invalid_request_error"),
+        (
+            (StreamEvent(result=Result(audio=Audio(np.empty(0, np.float32), 8000))),),
+            "invalid_request_error",
+        ),
+    ],
+)
+async def test_silence_in_the_place_of_speech_is_no_success(
+    open_scripted: OpenWorld,
+    monkeypatch: pytest.MonkeyPatch,
+    ends: tuple[StreamEvent, ...],
+    kind: str,
+) -> None:
+    monkeypatch.setattr(Mute, "ends", ends)
+    async with open_scripted(MuteFamily(lambda _: Result()), VOICE) as world:
+        call = start(world, SPEAK)
+        call.say(b"One. ")
+        call.end()
+        assert (await failed(world, call))["type"] == kind
 
 
 @pytest.mark.parametrize("moment", ["reading", "feeding", "finishing"])

@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import suppress
 from typing import Any, Final
 
 import pytest
@@ -205,6 +206,27 @@ async def test_a_chunk_over_its_bound_is_an_error_event(open_world: OpenWorld) -
         assert "live_ingest.max_chunk_bytes" in error["message"]
         assert b"done" not in client.got
         await served.wait_idle()
+
+
+async def test_a_body_that_never_ends_is_ended_also_where_it_never_pauses(
+    open_world: OpenWorld,
+) -> None:
+    bounds = {"total_timeout_ms": 300, "max_body_bytes": 0}
+    # So slow that there is always something to read.
+    model = spec(EARS, session_options={"run_ms": 50}, live_ingest=bounds)
+    async with serve(open_world, model) as served, trio.open_nursery() as nursery:
+        client = await talk(served, head(f"{LISTENING}&sample_rate=384000"))
+
+        async def flood() -> None:
+            with suppress(trio.BrokenResourceError):
+                while True:
+                    await client.send(chunk(bytes(500_000)))
+
+        nursery.start_soon(flood)
+        await client.until(b'"error"')
+        nursery.cancel_scope.cancel()
+        assert client.events[-1]["error"]["code"] == "total_timeout"
+        assert b"done" not in client.got
 
 
 async def test_a_client_that_falls_silent_is_told_so_in_real_time(open_world: OpenWorld) -> None:
