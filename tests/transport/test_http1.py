@@ -1,6 +1,9 @@
+import json
+
 import pytest
 import trio
 import trio.testing
+from tests.transport.h2kit import connect_h2
 from tests.transport.kit import (
     Message,
     Receive,
@@ -274,3 +277,77 @@ async def test_a_request_begins_the_idle_time_anew(mock_clock: trio.testing.Mock
             assert (await client.ask()).status == 200
             await pass_time(mock_clock, 25)
         assert served.server.connections().idle == 1
+
+
+async def fail(scope: Message, receive: Receive, send: Send) -> None:
+    raise ZeroDivisionError("a secret")
+
+
+async def half(scope: Message, receive: Receive, send: Send) -> None:
+    await begin(send, [(b"content-length", b"5")])
+    raise ZeroDivisionError("a secret")
+
+
+@pytest.mark.parametrize("path", ["/fail", "/half"])
+@pytest.mark.parametrize("method", ["GET", "POST", "HEAD"])
+async def test_an_application_that_fails_is_answered_in_the_shape_of_every_error(
+    path: str, method: str
+) -> None:
+    async with serving(routes(fail=fail, half=half)) as served:
+        client = await served.connect()
+        got = await client.ask(path, method=method, body=b"" if method == "POST" else None)
+        assert (got.status, got.complete) == (500, True)
+        assert got.headers[b"content-type"] == b"application/json"
+        assert got.headers[b"connection"] == b"close"
+        if method == "HEAD":
+            assert got.body == b""
+        else:
+            error = json.loads(got.body)["error"]
+            assert (error["type"], error["code"], error["param"]) == ("server_error",) * 2 + (None,)
+            assert "secret" not in error["message"]
+        assert await client.rest() == b""
+        served.errors_of(ZeroDivisionError)
+
+
+@pytest.mark.parametrize("method", [b"GET", b"HEAD"])
+async def test_an_application_that_fails_over_http_2_is_answered_so_too(method: bytes) -> None:
+    async with serving(routes(fail=fail, root=hello)) as served:
+        client = await connect_h2(served)
+        got = await client.answer(await client.begin(b"/fail", method=method))
+        assert got.status == 500
+        assert got.headers[b"content-type"] == b"application/json"
+        assert b"connection" not in got.headers
+        if method == b"GET":
+            assert json.loads(got.body)["error"]["code"] == "server_error"
+        else:
+            assert got.body == b""
+        assert (await client.ask(b"/")).status == 200
+        served.errors_of(ZeroDivisionError)
+
+
+async def test_a_slow_head_is_told_so_and_its_connection_is_closed(
+    mock_clock: trio.testing.MockClock,
+) -> None:
+    limits = Limits(slow_client_timeout_s=20, keep_alive_s=300)
+    async with serving(APP, limits=limits, seconds=1000) as served:
+        client = await served.connect()
+        assert (await client.ask("/a")).body == b"/a"
+        await client.send(b"GET /b HTTP/1.1\r\nHos")
+        await pass_time(mock_clock, 20.5)
+        got = await client.answer()
+        assert (got.status, got.complete) == (408, True)
+        assert got.headers[b"connection"] == b"close"
+        assert json.loads(got.body)["error"]["code"] == "request_timeout"
+        # What comes too late is dropped, not served.
+        await client.send(b"t: x\r\n\r\n")
+        await client.ended()
+
+
+async def test_a_connection_without_a_word_is_closed_without_one(
+    mock_clock: trio.testing.MockClock,
+) -> None:
+    async with serving(APP, limits=Limits(keep_alive_s=30), seconds=1000) as served:
+        client = await served.connect()
+        await settle()
+        await pass_time(mock_clock, 31)
+        assert await client.rest() == b""

@@ -23,13 +23,13 @@ from hypercorn.protocol.events import (
 )
 from hypercorn.protocol.events import Event as StreamEvent
 from hypercorn.protocol.h11 import STREAM_ID, H2ProtocolAssumedError, H11Protocol, H11WSConnection
-from hypercorn.protocol.http_stream import HTTPStream
 from hypercorn.protocol.ws_stream import WSStream
 from hypercorn.typing import AppWrapper, ConnectionState, H11SendableEvent, TaskGroup, WorkerContext
 
 from paraudio.errors import ParaudioError
 from paraudio.transport._asgi import Cut
 from paraudio.transport._call import AppCall
+from paraudio.transport._http_stream import HttpRequest
 from paraudio.transport._inbox import BodyInbox, MessageInbox
 from paraudio.transport._limits import MAX_FIELDS, TURN
 from paraudio.transport._link import Link
@@ -214,7 +214,7 @@ class H11(H11Protocol):
         else:
             self._call = call = self._link.call(BodyInbox(wanted=self._want_body))
             self._chunk_bytes = None
-            self.stream = self._make(HTTPStream, call)
+            self.stream = self._make(HttpRequest, call)
         await self.stream.handle(
             Request(
                 STREAM_ID,
@@ -227,8 +227,8 @@ class H11(H11Protocol):
         )
 
     def _make(
-        self, kind: Callable[..., HTTPStream | WSStream], call: AppCall
-    ) -> HTTPStream | WSStream:
+        self, kind: Callable[..., HttpRequest | WSStream], call: AppCall
+    ) -> HttpRequest | WSStream:
         return kind(
             self.app,
             self.config,

@@ -23,7 +23,6 @@ from hypercorn.events import Closed, Event, RawData, Updated
 from hypercorn.protocol.events import Body, EndBody, Request, Response, StreamClosed
 from hypercorn.protocol.events import Event as StreamEvent
 from hypercorn.protocol.h2 import H2Protocol
-from hypercorn.protocol.http_stream import HTTPStream
 from hypercorn.typing import AppWrapper, ConnectionState, TaskGroup, WorkerContext
 from hypercorn.utils import filter_pseudo_headers
 from hyperframe.frame import GoAwayFrame
@@ -32,6 +31,7 @@ from priority.priority import MissingStreamError
 from paraudio.errors import ParaudioError
 from paraudio.transport._frames import FrameMeter, FrameTooLargeError
 from paraudio.transport._h2_streams import Outbox, Upload
+from paraudio.transport._http_stream import HttpRequest
 from paraudio.transport._inbox import BodyInbox
 from paraudio.transport._limits import H2_STREAM_WINDOW, H2_STREAMS, MAX_FIELDS
 from paraudio.transport._link import Link
@@ -231,7 +231,7 @@ class H2(H2Protocol):
 
         call = self._link.call(BodyInbox(taken=taken, bounded=False))
         self._uploads[stream_id] = Upload(call)
-        stream = HTTPStream(
+        stream = HttpRequest(
             self.app,
             self.config,
             self.context,
