@@ -2,11 +2,15 @@
 
 import base64
 import json
+import socket
+import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import trio
+import wsproto
+from wsproto.events import CloseConnection, Request, TextMessage
 
 from paraudio.http import Api
 
@@ -176,3 +180,66 @@ async def connect(
     while not (socket.accepted or socket.ended.is_set()):
         await socket._changed.wait()
     return socket
+
+
+class Wire:
+    """A websocket over a real socket, by hand."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self.stream = stream
+        self.machine = wsproto.WSConnection(wsproto.ConnectionType.CLIENT)
+        self._events: list[wsproto.events.Event] = []
+        self._text = ""
+
+    async def send(self, event: wsproto.events.Event) -> None:
+        await self.stream.send_all(self.machine.send(event))
+
+    async def say(self, kind: str, **fields: Any) -> None:
+        await self.send(TextMessage(data=json.dumps({"type": kind, **fields})))
+
+    async def sound(self, seconds: float) -> None:
+        frames = np.full(round(seconds * RATE), 8000, dtype="<i2").tobytes()
+        await self.say("input_audio_buffer.append", audio=base64.b64encode(frames).decode())
+
+    async def next(self) -> wsproto.events.Event:
+        """Wait for what comes next; `trio.EndOfChannel` when the server has closed the socket."""
+        while not self._events:
+            data = await self.stream.receive_some(65536)
+            if not data:
+                raise trio.EndOfChannel
+            self.machine.receive_data(bytes(data))
+            self._events += self.machine.events()
+        return self._events.pop(0)
+
+    async def saw(self, kind: str) -> Event:
+        """Wait for the event of a kind."""
+        while True:
+            one = await self.next()
+            assert isinstance(one, TextMessage), one
+            self._text += one.data
+            if one.message_finished:
+                event: Event = json.loads(self._text)
+                self._text = ""
+                if event["type"].endswith(kind):
+                    return event
+
+    async def closed(self) -> CloseConnection:
+        """Wait for the server's close."""
+        while not isinstance(one := await self.next(), CloseConnection):
+            pass
+        return one
+
+    def leave(self, how: str) -> None:
+        """Be gone, in one of the ways in which clients go."""
+        linger = struct.pack("ii", 1, 0)
+        if how == "rst":
+            self.stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        self.stream.socket.close()
+
+
+async def dial(port: int, target: str, **headers: str) -> Wire:
+    """Open a websocket over a real socket."""
+    wire = Wire(await trio.open_tcp_stream("127.0.0.1", port))
+    extra = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    await wire.send(Request(host=f"127.0.0.1:{port}", target=target, extra_headers=extra))
+    return wire

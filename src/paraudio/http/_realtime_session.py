@@ -33,8 +33,8 @@ T = TypeVar("T")
 AHEAD_S: Final = 120.0
 """How much sound may wait for the models before the client is no longer read."""
 
-MOST_UNSENT: Final = 256
-"""How many events may wait for a slow reader before it is no longer read itself."""
+MOST_UNSENT: Final = 2**18
+"""How many characters may wait for a slow reader before it is no longer read itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +108,8 @@ class RealtimeSession:
         self._opening = opening
         self._id = events.new_id("sess")
         self._bell = Bell()
-        self._unsent: deque[Event] = deque()
-        self._sending = False
+        self._unsent: deque[str] = deque()
+        self._unsent_size = 0
         self._rest = b""
         self._reading = trio.CancelScope()
         self._over = _Close(GOING_AWAY, "the server is shutting down")
@@ -152,7 +152,7 @@ class RealtimeSession:
         self._machine.end()
         self._bell.ring()
         await self._scribe.wait_done()
-        while self._unsent or self._sending:
+        while self._unsent_size:
             await self._bell.wait()
 
     async def _watch_drain(self) -> None:
@@ -162,16 +162,18 @@ class RealtimeSession:
     # The writer.
 
     def _emit(self, event: Event) -> None:
-        self._unsent.append(event)
+        text = json.dumps(event, separators=(",", ":"))
+        self._unsent.append(text)
+        self._unsent_size += len(text)
         self._bell.ring()
 
     async def _write(self) -> None:
         while True:
             while not self._unsent:
                 await self._bell.wait()
-            self._sending = True
-            await self._socket.send(json.dumps(self._unsent.popleft(), separators=(",", ":")))
-            self._sending = False
+            text = self._unsent.popleft()
+            await self._socket.send(text)
+            self._unsent_size -= len(text)
             self._bell.ring()
 
     # The reader.
@@ -209,7 +211,7 @@ class RealtimeSession:
 
     async def _wait_for_room(self) -> None:
         """Read no further while the models or the client's own reading are behind."""
-        while len(self._unsent) > MOST_UNSENT or self._ahead_s() > AHEAD_S:
+        while self._unsent_size > MOST_UNSENT or self._ahead_s() > AHEAD_S:
             await self._bell.wait()
 
     def _ahead_s(self) -> float:
