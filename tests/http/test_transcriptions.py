@@ -398,6 +398,43 @@ async def test_a_family_that_cannot_stream_gives_its_result_as_one_piece(
         assert world.idle()
 
 
+async def test_speakers_are_streamed_turn_by_turn(
+    open_world: OpenWorld, autojump_clock: MockClock
+) -> None:
+    async with open_world(spec(EARS, task="diar", session_options={"chunks": 2})) as world:
+        reply = await send(world, sound_file(np.tile(tone(1.0), 4)), stream="true")
+    *deltas, done, mark = reply.events()
+    assert [event["type"] for event in deltas] == ["diarization.delta"] * 2
+    assert (done["type"], mark) == ("diarization.done", "[DONE]")
+    turns = [turn for event in deltas for turn in event["speaker_turns"]]
+    assert done["speaker_turns"] == turns
+    assert len(turns) == 4
+    assert {event["sample_rate"] for event in (*deltas, done)} == {RATE}
+    assert done["timing"]["audio_duration_ms"] == 4000.0
+
+
+@pytest.mark.parametrize(
+    ("task", "result", "kinds"),
+    [
+        (
+            "diar",
+            Result(speaker_turns=(SpeakerTurn("anna", 0, 4000),), sample_rate=RATE),
+            ["diarization.delta", "diarization.done"],
+        ),
+        ("vad", Result(segments=(Segment(0, 4000),), sample_rate=RATE), ["speech.done"]),
+    ],
+)
+async def test_a_result_that_came_whole_is_streamed_as_its_task_asks(
+    open_scripted: OpenWorld, task: str, result: Result, kinds: list[str]
+) -> None:
+    async with open_scripted(saying(result), spec(EARS, task=task)) as world:
+        events = (await send(world, sound_file(), stream="true")).events()
+    assert [event["type"] for event in events[:-1]] == kinds
+    found = events[-2].get("speaker_turns", events[-2].get("segments"))
+    assert [(one["start_sample"], one["end_sample"]) for one in found] == [(0, 4000)]
+    assert events[-2]["sample_rate"] == RATE
+
+
 async def test_streamed_silence_is_an_empty_done(open_scripted: OpenWorld) -> None:
     async with open_scripted(saying(Result(text="", sample_rate=RATE)), EARS) as world:
         events = (await send(world, sound_file(), stream="true")).events()
