@@ -146,8 +146,12 @@ def test_a_page_of_another_origin_speaks_and_listens(
 
 def browser_page(reader: Reader, browser: Chrome) -> None:
     wait = WebDriverWait(browser, PATIENCE_S, ignored_exceptions=[WebDriverException])
-    wait.until(lambda _: browser.get(f"http://{reader.origin}/") is None)
-    wait.until(lambda _: browser.title == "Speak and listen")
+
+    def opened(_: Chrome) -> bool:
+        browser.get(f"http://{reader.origin}/")
+        return browser.title == "Speak and listen"
+
+    wait.until(opened)
 
     def told() -> str:
         return str(browser.execute_script("return document.getElementById('told').value"))
