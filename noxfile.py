@@ -99,7 +99,7 @@ def histories(session: nox.Session) -> None:
 def fuzz(session: nox.Session) -> None:
     """Attack what the OpenAPI document promises for as long as told; `-- 3600` for an hour."""
     seconds = (session.posargs or ["300"])[0]
-    tests = ("tests/http/test_openapi_fuzz.py", "tests/http/test_openapi_forms.py")
+    tests = [f"tests/http/test_openapi_{name}.py" for name in ("fuzz", "forms", "sockets")]
     session.run("pytest", *tests, env={"PARAUDIO_FUZZ_S": seconds})
 
 
