@@ -29,6 +29,25 @@ def served(request: pytest.FixtureRequest) -> Served:
     return server
 
 
+OPENING = (
+    b"GET /v1/realtime?model=listener HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\n"
+    b"Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
+"""A websocket that then only stays."""
+
+
+async def heard_of(client: Client, word: bytes) -> bool:
+    """Read until a word comes, or nothing more."""
+    data = b""
+    while word not in data:
+        piece = await client.stream.receive_some()
+        if not piece:
+            return False
+        data += piece
+    return data.startswith(b"HTTP/1.1 101 ")
+
+
 def idle(model: Any) -> bool:
     return not (model["active_slots"] or model["queued_requests"] or model["queued_managers"])
 
@@ -168,6 +187,7 @@ async def test_c17_a_server_ends_in_time_whatever_its_clients_do(
         simulated("cold", load_ms=LONG_MS),
         simulated("large", chunks=1000, chunk_ms=0),
         stubborn,
+        simulated("listener") | {"task": "asr"},
     ]
     settings = {"isolation": isolation, "drain_ms": 500, "cancel_ms": 500}
     async with serving(tmp_path, pool, **settings) as served, AsyncExitStack() as stack:
@@ -182,6 +202,9 @@ async def test_c17_a_server_ends_in_time_whatever_its_clients_do(
         await half.send(b"POST /v1/tasks/run HTTP/1.1\r\nHost: a\r\nContent-Le")
         deaf = await stack.enter_async_context(await served.connect(receive_buffer=4096))
         await deaf.ask(SPEECH, stream_of("large", "x" * 2000))
+        socket = await stack.enter_async_context(await served.connect())
+        await socket.send(OPENING)
+        assert await heard_of(socket, b"session.created")
         ended = await served.stopped()
         assert (await queued.answer()).code == "shutting_down"
     assert ended.code == 3

@@ -1,6 +1,5 @@
 """A server for real clients, and a look at it from outside."""
 
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -75,12 +74,3 @@ def speech(seen: Seen) -> bytes:
     """The sentence, spoken, as a wav file."""
     asked = {"model": "voice", "input": SENTENCE, "seed": 1, "response_format": "wav"}
     return seen.http.post(SPEECH, json=asked).raise_for_status().content
-
-
-@pytest.fixture(scope="session")
-def ffmpeg() -> str:
-    """The command; a machine without it has nothing to make a browser's recordings with."""
-    found = shutil.which("ffmpeg")
-    if found is None:
-        pytest.skip("the command ffmpeg is not installed (CI installs it)")
-    return found
