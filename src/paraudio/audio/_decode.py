@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from paraudio.audio._resample import MAX_RATE, MIN_RATE, Resampler
-from paraudio.audio._sndfile import SndfileSource
+from paraudio.audio._sndfile import WavSource
 from paraudio.audio._sniff import TAKEN, name_other, sniff
 from paraudio.audio._source import Claim, Piece, Sink, Source, UnusableError
 from paraudio.engines import Audio
@@ -141,8 +141,8 @@ def _open(view: memoryview, limits: _Limits) -> Source:
     if found is None:
         raise UnusableError(f"it is {name_other(view)}; send one of: {TAKEN}")
     kind, start = found
-    if kind in {"wav", "mp3", "ogg"}:
-        return SndfileSource(view[start:], kind)
+    if kind == "wav":
+        return WavSource(view[start:])
     from paraudio.audio._demux import DemuxSource  # noqa: PLC0415 - 20 MB, for those who need it
 
     return DemuxSource(view[start:], kind, look=limits.look)

@@ -1,4 +1,4 @@
-"""Webm, mp4, aac and flac, read by ffmpeg's libraries through PyAV.
+"""All but wav, read by ffmpeg's libraries through PyAV.
 
 The library is told which container it is and which codecs may open: nothing is guessed, no picture
 is decoded, and nothing but the bytes at hand is opened, whatever a file refers to.
@@ -17,15 +17,23 @@ from av.audio.codeccontext import AudioCodecContext
 from av.container import InputContainer
 
 from paraudio.audio._boxes import check_tables
-from paraudio.audio._lengths import adts_seconds, last_cluster_s
+from paraudio.audio._lengths import adts_seconds, check_pages, last_cluster_s, mp3_seconds
 from paraudio.audio._sniff import Kind
 from paraudio.audio._source import BLOCK_SAMPLES, Claim, Piece, UnusableError
 from paraudio.audio._view import View
 from paraudio.engines import Samples
 
-_DEMUXERS: Final = {"webm": "matroska", "mp4": "mov", "aac": "aac", "flac": "flac"}
+_DEMUXERS: Final[dict[Kind, str]] = {
+    "mp3": "mp3",
+    "flac": "flac",
+    "ogg": "ogg",
+    "webm": "matroska",
+    "mp4": "mov",
+    "aac": "aac",
+}
 _CODECS: Final = frozenset(
     {"aac", "aac_fixed", "alac", "opus", "vorbis", "flac", "mp3", "mp3float", "mp2", "mp2float"}
+    | {"speex"}
     | {"ac3", "eac3", "amrnb", "amrwb", "pcm_alaw", "pcm_mulaw", "pcm_u8", "pcm_s8"}
     | {
         f"pcm_{kind}{order}"
@@ -53,6 +61,8 @@ pointers of a frame have none behind them: it would read memory that is nobody's
 """
 
 _MICRO: Final = 1_000_000
+_MP3_SLACK: Final = 2 * 1152 + 1105
+"""Frames that an mp3 may count and its decoder drop: one at each end, and the delay."""
 
 # Tags may be in any encoding; later releases take them as they are.
 _TAGS: Final[dict[str, Any]] = (
@@ -77,10 +87,12 @@ class DemuxSource:
         self._kind = kind
         self._look = look
         self._view = view
-        self._bare_s = adts_seconds(view) if kind == "aac" else None
+        self._told = _told(view, kind)
         look()
         if kind == "mp4":
             check_tables(view, look)
+        elif kind == "ogg":
+            check_pages(view)
         with ExitStack() as stack:
             self._file = stack.enter_context(_open(View(view), kind))
             self._stream = _sound_of(self._file)
@@ -102,8 +114,8 @@ class DemuxSource:
         """What its head says, or the places of its frames."""
         context = self._stream.codec_context
         rate = context.sample_rate
-        seconds = self._bare_s if self._kind == "aac" else self._seconds()
-        return Claim(rate, context.layout.nb_channels, seconds)
+        told = self._told
+        return Claim(rate, context.layout.nb_channels, self._seconds() if told is None else told)
 
     def _seconds(self) -> float | None:
         stream, base = self._stream, self._stream.time_base
@@ -111,27 +123,28 @@ class DemuxSource:
             return stream.duration * base.numerator / base.denominator
         if self._file.duration is not None:
             return self._file.duration / _MICRO
-        return last_cluster_s(self._view) if self._kind == "webm" else None
+        return None
 
     def pieces(self) -> Iterator[Piece]:
         """Its sound, in blocks of one rate and one count of channels."""
         block: list[Samples] = []
-        rate = 0
+        rate = size = 0
         for frame in self._frames():
             samples = _floats(frame)
-            full = sum(map(len, block)) * samples.shape[1] >= BLOCK_SAMPLES
+            full = size >= BLOCK_SAMPLES
             if block and (full or frame.sample_rate != rate or _wider(block, samples)):
                 yield Piece(np.concatenate(block), rate)
-                block = []
+                block, size = [], 0
             rate = frame.sample_rate
             block.append(samples)
+            size += samples.size
         if block:
             yield Piece(np.concatenate(block), rate)
 
     def _frames(self) -> Iterator[av.AudioFrame]:
         """What can be decoded of it; a recorder's first and last packets are often damaged."""
         good = bad = samples = 0
-        most = self._most_flac()
+        least, most = self._told_frames()
         for packet in self._packets():
             try:
                 frames = packet.decode()
@@ -142,21 +155,22 @@ class DemuxSource:
                 good += 1
                 samples += frame.samples
                 if samples > most:
-                    raise UnusableError("the flac holds more than it says")
+                    raise UnusableError(f"the {self._kind} holds more than it says")
                 yield frame
         if not good or bad > 2 + _MAX_BAD * good:
             raise UnusableError(f"the {self._kind} is damaged or cut off, or holds no sound")
-        if self._kind == "flac" and (bad or samples < most < math.inf):
+        if samples < least or (bad and self._kind == "flac"):
             raise UnusableError(
-                f"the flac is damaged or cut off: it holds {samples} of {most:.0f} frames"
+                f"the {self._kind} is damaged or cut off: it holds {samples} frames of {least}"
             )
 
-    def _most_flac(self) -> float:
-        """A flac says how many frames it holds, if its writer knew; no other kind is exact."""
+    def _told_frames(self) -> tuple[int, float]:
+        """The fewest and most frames that the file may hold by what it says of itself."""
         claim = self.claim
-        if self._kind != "flac" or claim.seconds is None:
-            return math.inf
-        return round(claim.seconds * claim.rate)
+        if claim.seconds is None or self._kind not in {"flac", "mp3"}:
+            return 0, math.inf
+        frames = round(claim.seconds * claim.rate)
+        return (frames, frames) if self._kind == "flac" else (frames - _MP3_SLACK, math.inf)
 
     def _packets(self) -> "Iterator[av.Packet[AudioStream]]":
         try:
@@ -166,6 +180,15 @@ class DemuxSource:
                 yield packet
         except av.FFmpegError as error:
             raise UnusableError(f"the {self._kind} is damaged ({_reason(error)})") from error
+
+
+def _told(view: memoryview, kind: Kind) -> float | None:
+    """How long the file is, where its library does not know it before the end, or only guesses."""
+    if kind == "aac":
+        return adts_seconds(view)
+    if kind == "mp3":
+        return mp3_seconds(view)
+    return last_cluster_s(view) if kind == "webm" else None
 
 
 def _open(view: View, kind: Kind) -> InputContainer:

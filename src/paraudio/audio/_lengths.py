@@ -3,6 +3,9 @@
 import struct
 from typing import Final
 
+from paraudio.audio._mpeg import mp3_frame
+from paraudio.audio._source import UnusableError
+
 ADTS_RATES: Final = (
     *(96_000, 88_200, 64_000, 48_000, 44_100, 32_000),
     *(24_000, 22_050, 16_000, 12_000, 11_025, 8000, 7350),
@@ -12,6 +15,7 @@ ADTS_RATES: Final = (
 _ADTS_FRAMES: Final = 1024
 _ADTS_MARK: Final = 0xFFF6 << 40
 _ADTS_SYNC: Final = 0xFFF0 << 40
+_XING_BY: Final = 48
 _CLUSTER: Final = b"\x1f\x43\xb6\x75"
 _TIMESTAMP: Final = 0xE7
 _TAIL: Final = 1 << 22
@@ -31,6 +35,41 @@ def adts_seconds(data: memoryview) -> float:
         at += length
     pairs = zip(blocks, ADTS_RATES, strict=False)
     return sum(_ADTS_FRAMES * count / rate for count, rate in pairs)
+
+
+def mp3_seconds(data: memoryview) -> float:
+    """The length of an mp3: what its first frame says of the others, else by their headers."""
+    seconds, at = 0.0, 0
+    while (frame := mp3_frame(bytes(data[at : at + 4]))) is not None:
+        if not at and (count := _counted(data[: frame.length])):
+            return count * frame.samples / frame.rate
+        seconds += frame.samples / frame.rate
+        at += frame.length
+    return seconds
+
+
+def _counted(frame: memoryview) -> int:
+    """How many frames follow, by the first one; 0 where it does not say."""
+    head = bytes(frame)
+    for name in (b"Xing", b"Info"):
+        place = head.find(name, 4, _XING_BY)
+        if place > 0 and len(head) >= place + 12 and head[place + 7] & 1:
+            return int.from_bytes(head[place + 8 : place + 12])
+    return 0
+
+
+def check_pages(data: memoryview) -> None:
+    """Refuse an ogg that ends within a page (RFC 3533, 6).
+
+    Raises:
+        UnusableError: It does.
+    """
+    at = 0
+    while bytes(data[at : at + 4]) == b"OggS":
+        count = data[at + 26] if at + 26 < len(data) else 255
+        at += 27 + count + sum(data[at + 27 : at + 27 + count])
+        if at > len(data):
+            raise UnusableError("the ogg is damaged or cut off")
 
 
 def last_cluster_s(data: memoryview) -> float | None:

@@ -3,7 +3,10 @@
 from collections.abc import Callable
 from typing import Final, Literal, TypeAlias
 
+from paraudio.audio._mpeg import mp3_frame
+
 _ReadFrame: TypeAlias = Callable[[bytes], tuple[int, int] | None]
+"""Gives the length in bytes of a frame, and what all frames of a file share."""
 
 Kind = Literal["wav", "flac", "mp3", "ogg", "webm", "mp4", "aac"]
 
@@ -28,14 +31,6 @@ _OTHERS: Final = (
     (0, b"\x1f\x8b", "a gzip archive"),
 )
 
-# Layer III and II bit rates in kbit/s by the header's index (ISO 11172-3, 13818-3), MPEG 1 and 2.
-_BITRATES: Final = {
-    (1, 3): (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
-    (1, 2): (0, 32, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384),
-    (2, 3): (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
-    (2, 2): (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
-}
-_RATES: Final = (44100, 48000, 32000)
 _ADTS_RATES: Final = 13
 
 _BOXES: Final = frozenset({b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip", b"pnot"})
@@ -123,19 +118,8 @@ def _is_chain(window: bytes, at: int, length: int, read: _ReadFrame) -> bool:
 
 
 def _mp3_frame(head: bytes) -> tuple[int, int] | None:
-    """Length in bytes of the frame, and what all frames of a file share (version, layer, rate)."""
-    if len(head) < 4 or head[0] != 0xFF or head[1] & 0xE0 != 0xE0:
-        return None
-    version = head[1] >> 3 & 3  # 3: MPEG 1, 2: MPEG 2, 0: MPEG 2.5
-    layer = 4 - (head[1] >> 1 & 3)
-    index, rate_index = head[2] >> 4, head[2] >> 2 & 3
-    if version == 1 or layer not in {2, 3} or index in {0, 15} or rate_index == 3:
-        return None
-    first = version == 3
-    bitrate = _BITRATES[1 if first else 2, layer][index] * 1000
-    rate = _RATES[rate_index] >> (0 if first else 1 if version == 2 else 2)
-    slots = 144 if first or layer == 2 else 72
-    return slots * bitrate // rate + (head[2] >> 1 & 1), version << 4 | layer << 2 | rate_index
+    frame = mp3_frame(head)
+    return None if frame is None else (frame.length, frame.shared)
 
 
 def _adts_frame(head: bytes) -> tuple[int, int] | None:
