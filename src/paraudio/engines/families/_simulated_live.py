@@ -163,7 +163,7 @@ class _Turns(_Hearing):
     def hear(self, samples: Samples, before: int) -> list[StreamEvent]:  # noqa: ARG002 - see above
         seconds = self._seconds(before)
         turns = turns_between(seconds.start * self.rate, seconds.stop * self.rate, self.rate)
-        return [StreamEvent(turns=turns)] if turns else []
+        return [StreamEvent(turns=(turn,)) for turn in turns]
 
     def conclude(self) -> tuple[list[StreamEvent], Result]:
         turns = turns_between(0, self.frames, self.rate)
