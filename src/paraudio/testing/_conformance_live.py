@@ -1,5 +1,7 @@
 """The conformance kit for input that is still being made."""
 
+from collections.abc import Sequence
+
 import trio
 
 from paraudio.engines import Job, Piece, Result, StreamEvent
@@ -27,11 +29,11 @@ async def check_live(case: Case) -> bool:
         results = []
         for _ in range(2):
             events = await _fed(session, live.job, live.pieces)
-            results.append(events[-1].result or Result())
+            results.append(_result(events))
             expect(adds_up(events, results[-1]), "the deltas of live input do not make its result")
         expect(case.same(*results), "the same live input gave two results")
         other = await _fed(session, live.job, live.other)
-        expect(not case.same(other[-1].result or Result(), results[0]), "other input gave the same")
+        expect(not case.same(_result(other), results[0]), "other input gave the same")
         expect(case.same(await session.run(case.job), before), "live input left a trace")
         if live.whole is not None:
             expect(case.same(await session.run(live.whole), results[0]), "the whole gives other")
@@ -44,6 +46,7 @@ async def check_abandoned_live(case: Case) -> bool:
         return False
     async with sessions_of(case, 1) as (session,):
         before = await session.run(case.job)
+        alone = await _fed(session, live.job, live.pieces)
         for count in range(len(live.pieces) + 1):
             async with session.live(live.job) as job:
                 for piece in live.pieces[:count]:
@@ -59,6 +62,8 @@ async def check_abandoned_live(case: Case) -> bool:
         expect(scope.cancelled_caught, "the wait for the next piece was not cancelled")
         await session.restore()
         expect(case.same(await session.run(case.job), before), "left input left a trace")
+        again = await _fed(session, live.job, live.pieces)
+        expect(case.same(_result(again), _result(alone)), "left input left a trace in the next")
     return True
 
 
@@ -106,16 +111,16 @@ async def check_interleaved_live(case: Case) -> bool:
         return False
     async with sessions_of(case, 2) as (one, two):
         alone = [
-            (await _fed(one, live.job, live.pieces))[-1].result,
-            (await _fed(two, live.job, live.other))[-1].result,
+            _result(await _fed(one, live.job, live.pieces)),
+            _result(await _fed(two, live.job, live.other)),
         ]
         async with one.live(live.job) as first, two.live(live.job) as second:
             for index in range(max(len(live.pieces), len(live.other))):
                 await _feed_next(first, live.pieces, index)
                 await _feed_next(second, live.other, index)
-            together = [(await each.finish())[-1].result for each in (first, second)]
+            together = [_result(await each.finish()) for each in (first, second)]
         for mixed, single in zip(together, alone, strict=True):
-            expect(case.same(mixed or Result(), single or Result()), "two sessions mixed input")
+            expect(case.same(mixed, single), "two sessions mixed input")
     return True
 
 
@@ -134,6 +139,10 @@ async def check_crashed_live(case: Case) -> bool:
             await raised_by(BackendCrashedError, _feed_until_it_fails(job, live))
         expect(case.same(await session.run(case.job), before), "a death left a trace")
     return True
+
+
+def _result(events: Sequence[StreamEvent]) -> Result:
+    return events[-1].result or Result()
 
 
 async def _feed_next(job: LiveHandle, pieces: tuple[Piece, ...], index: int) -> None:
