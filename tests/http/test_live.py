@@ -515,14 +515,20 @@ async def test_a_text_that_cannot_be_spoken_is_an_error(
     assert part in error["message"] or part == error["param"]
 
 
-async def test_bare_sound_that_fails_is_cut_off(world: World, autojump_clock: MockClock) -> None:
-    call = start(world, SPEAK, response_format="pcm")
-    call.say(b"One. \xff")
+@pytest.mark.parametrize("theirs", [True, False])
+async def test_bare_sound_that_fails_is_cut_off(
+    world: World, autojump_clock: MockClock, *, theirs: bool
+) -> None:
+    """What its client got wrong is no failure of the application; what a model got wrong is."""
+    options = "{}" if theirs else '{"fail":true}'
+    call = start(world, SPEAK, response_format="pcm", options=options)
+    call.say(b"One. \xff" if theirs else b"One. ")
     call.end()
     await call.ended.wait()
     assert call.reply.status == 200
     assert not call.reply.complete
-    assert call.error is not None
+    assert (call.error is None) == theirs
+    assert world.idle()
 
 
 async def test_a_model_that_fails_is_the_last_event(

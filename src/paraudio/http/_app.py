@@ -16,7 +16,12 @@ from werkzeug.wrappers import Response as WerkzeugResponse
 
 from paraudio.config import Settings
 from paraudio.engines import Family
-from paraudio.errors import InvalidRequestError, RequestCancelledError, ShuttingDownError
+from paraudio.errors import (
+    InvalidRequestError,
+    ParaudioError,
+    RequestCancelledError,
+    ShuttingDownError,
+)
 from paraudio.http import (
     _batch,
     _events,
@@ -142,15 +147,20 @@ class Connection(HttpConnection):
         try:
             async with exchange:
                 await send_response(sender, await self.api.handle_request(request))
-        except ShuttingDownError as error:
-            # A stream that had begun; the transport breaks off what is not complete.
-            log.info("request %s was cut off: %s", exchange.id, error.message)
         except (Exception, BaseExceptionGroup) as error:
-            if not exchange.cancelled or split_cancelled(error)[0]:
+            if isinstance(error, ParaudioError) and _is_expected(error):
+                # A stream that had begun; the transport breaks off what is not complete.
+                log.info("request %s was cut off: %s", exchange.id, error.message)
+            elif not exchange.cancelled or split_cancelled(error)[0]:
                 raise
             # What the handler raised on its way out was logged; the client hears of the cancel.
         if exchange.cancelled and not sender.complete:
             await self.api.tell_cancelled(exchange)
+
+
+def _is_expected(error: ParaudioError) -> bool:
+    """Whether it is no fault of the server's that a stream ends in the middle."""
+    return error.status < 500 or isinstance(error, ShuttingDownError)
 
 
 class NoSessions(SecureCookieSessionInterface):
