@@ -36,6 +36,7 @@ from paraudio.http import (
     _tasks,
     _transcriptions,
     _voice_list,
+    page,
 )
 from paraudio.http._access import note_end
 from paraudio.http._core import Core, Gate, Route
@@ -81,6 +82,7 @@ ROUTES: Final[tuple[Route, ...]] = documented(
         *_events.ROUTES,
         *_metrics.ROUTES,
         *_shelf.ROUTES,
+        *page.ROUTES,
     )
 )
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from paraudio.config import Settings
-from paraudio.http import _metrics
+from paraudio.http import _metrics, page
 from paraudio.http.openapi import _asks as asks
 from paraudio.http.openapi._audio import bare
 from paraudio.http.openapi._components import picture
@@ -67,6 +67,15 @@ def _health() -> dict[str, Operation]:
                 200: Answer(doc="It is ready.", content=body),
                 503: Answer(doc="It is not.", content=body, headers=("Retry-After",)),
             }
+        ),
+        "GET /": Operation(
+            answers={
+                200: Answer(
+                    doc="The page.",
+                    content={bare(page.CONTENT_TYPE): Media(schema={"type": "string"})},
+                )
+            },
+            errors=(404,),
         ),
         "GET /openapi.json": Operation(
             answers=json({"type": "object"}, "This document."),

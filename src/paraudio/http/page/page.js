@@ -1,0 +1,356 @@
+const at = (id) => document.getElementById(id);
+const keyed = () => sessionStorage.getItem("key");
+
+// What the server says.
+
+async function ask(path, options = {}) {
+  const headers = { ...options.headers };
+  if (keyed()) headers.Authorization = `Bearer ${keyed()}`;
+  if (options.json !== undefined) {
+    headers["Content-Type"] = "application/json";
+    options = { ...options, method: "POST", body: JSON.stringify(options.json) };
+  }
+  const answer = await fetch(path, { ...options, headers });
+  if (answer.ok) return answer;
+  if (answer.status === 401) at("entry").hidden = false;
+  const body = await answer.json().catch(() => null);
+  throw new Error(body?.error?.message ?? `the server answered ${answer.status}`);
+}
+
+function tell(id, text, wrong = false) {
+  at(id).textContent = text;
+  at(id).classList.toggle("wrong", wrong);
+}
+
+async function guarded(id, work) {
+  try {
+    await work();
+  } catch (error) {
+    tell(id, error.name === "AbortError" ? "stopped" : error.message, error.name !== "AbortError");
+  }
+}
+
+// Models, and how they fare: a picture of all, and a new one after each change.
+
+const rows = new Map();
+let management = false;
+
+function cell(row, name, text) {
+  if (row[name].textContent !== text) row[name].textContent = text;
+}
+
+function newRow(id) {
+  const row = { element: document.createElement("tr") };
+  const head = document.createElement("th");
+  head.scope = "row";
+  head.textContent = id;
+  row.element.append(head);
+  for (const name of ["task", "state", "slots", "waiting", "manage"]) {
+    row[name] = document.createElement("td");
+    row.element.append(row[name]);
+  }
+  row.button = document.createElement("button");
+  row.button.type = "button";
+  row.button.onclick = () => guarded("managed-told", () => manage(row));
+  row.manage.append(row.button);
+  at("models").append(row.element);
+  rows.set(id, row);
+  return row;
+}
+
+async function manage(row) {
+  const { id, family, path, task, loaded } = row.model;
+  tell("managed-told", loaded ? `unloading ${id}` : `loading ${id}`);
+  const model = loaded ? { id } : { id, family, path, task };
+  await ask(`/v1/models/${loaded ? "unload" : "load"}`, { json: model });
+  tell("managed-told", loaded ? `${id} is unloaded` : `${id} is loaded`);
+}
+
+function showModels(models) {
+  for (const [id, row] of rows) {
+    if (!models.some((model) => model.id === id)) {
+      row.element.remove();
+      rows.delete(id);
+    }
+  }
+  for (const model of models) {
+    const row = rows.get(model.id) ?? newRow(model.id);
+    row.model = model;
+    cell(row, "task", model.task);
+    cell(row, "state", model.state);
+    cell(row, "slots", `${model.active_slots} of ${model.slots}`);
+    cell(row, "waiting", String(model.queued_requests + model.queued_managers));
+    row.manage.hidden = !management;
+    row.button.textContent = model.loaded ? "Unload" : "Load";
+    row.button.setAttribute("aria-label", `${row.button.textContent} ${model.id}`);
+  }
+  choices("speak-model", models, "tts");
+  choices("write-model", models, "asr");
+  choices("live-model", models, "asr");
+}
+
+function choices(id, models, task) {
+  const wanted = models.filter((model) => model.task === task).map((model) => model.id);
+  const select = at(id);
+  if ([...select.options].map((option) => option.value).join() === wanted.join()) return;
+  const chosen = select.value;
+  select.replaceChildren(...wanted.map((name) => new Option(name, name, false, name === chosen)));
+  select.dispatchEvent(new Event("change"));
+}
+
+let stale = null;
+
+function refresh() {
+  stale ??= setTimeout(async () => {
+    stale = null;
+    await guarded("server", async () => showModels((await (await ask("/v1/models")).json()).data));
+  }, 50);
+}
+
+async function* events(answer) {
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const parts = (text + value).split("\n\n");
+    text = parts.pop();
+    for (const part of parts) {
+      if (part.startsWith("data: {")) yield JSON.parse(part.slice(6));
+    }
+  }
+}
+
+async function follow() {
+  const about = await (await ask("/health")).json();
+  management = about.ui_management;
+  document.querySelector(".managed").hidden = !management;
+  const answer = await ask("/v1/events");
+  at("entry").hidden = true;
+  for await (const event of events(answer)) {
+    if (event.models) {
+      tell("server", event.phase);
+      showModels(event.models);
+    } else {
+      if (event.kind === "phase") tell("server", event.facts.phase);
+      refresh();
+    }
+  }
+  tell("server", "the server has ended", true);
+}
+
+async function followForEver() {
+  for (;;) {
+    await guarded("server", follow);
+    await new Promise((done) => setTimeout(done, 2000));
+  }
+}
+
+at("entry").onsubmit = (event) => {
+  event.preventDefault();
+  sessionStorage.setItem("key", at("key").value);
+  guarded("server", async () => {
+    await ask("/v1/models");
+    at("entry").hidden = true;
+    refresh();
+  });
+};
+
+// Speak a text.
+
+let speaking = null;
+
+at("speak-model").onchange = () =>
+  guarded("speak-told", async () => {
+    const model = encodeURIComponent(at("speak-model").value);
+    if (!model) return;
+    const { voices } = await (await ask(`/v1/audio/voices?model=${model}`)).json();
+    at("voices").replaceChildren(...voices.map((name) => new Option(name)));
+  });
+
+at("speak").onsubmit = (event) => {
+  event.preventDefault();
+  guarded("speak-told", async () => {
+    speaking?.abort();
+    speaking = new AbortController();
+    at("speak-stop").disabled = false;
+    tell("speak-told", "speaking");
+    try {
+      const json = {
+        model: at("speak-model").value,
+        input: at("text").value,
+        speed: at("speed").valueAsNumber,
+        response_format: "wav",
+      };
+      if (at("voice").value) json.voice = at("voice").value;
+      const answer = await ask("/v1/audio/speech", { json, signal: speaking.signal });
+      URL.revokeObjectURL(at("sound").src);
+      at("sound").src = URL.createObjectURL(await answer.blob());
+      const ms = Number(answer.headers.get("X-Paraudio-Wall-Ms"));
+      tell("speak-told", `spoken in ${(ms / 1000).toFixed(2)} s`);
+      await at("sound").play().catch(() => {});
+    } finally {
+      at("speak-stop").disabled = true;
+    }
+  });
+};
+
+at("speak-stop").onclick = () => speaking?.abort();
+
+// Write down a recording.
+
+let writing = null;
+
+function write(sound, name) {
+  return guarded("write-told", async () => {
+    writing?.abort();
+    writing = new AbortController();
+    at("write-stop").disabled = false;
+    tell("write-told", "listening");
+    at("transcript").value = "";
+    try {
+      const body = new FormData();
+      body.append("model", at("write-model").value);
+      body.append("file", sound, name);
+      const options = { method: "POST", body, signal: writing.signal };
+      const { text, timing } = await (await ask("/v1/audio/transcriptions", options)).json();
+      at("transcript").value = text;
+      const told = `${(timing.audio_duration_ms / 1000).toFixed(1)} s of sound`;
+      tell("write-told", text ? told : `no words in ${told}`);
+    } finally {
+      at("write-stop").disabled = true;
+    }
+  });
+}
+
+at("file").onchange = () => at("file").files[0] && write(at("file").files[0], at("file").files[0].name);
+at("write-stop").onclick = () => writing?.abort();
+
+let recorder = null;
+
+at("record").onclick = () =>
+  guarded("write-told", async () => {
+    if (recorder) return recorder.stop();
+    const stream = await microphone();
+    const pieces = [];
+    recorder = new MediaRecorder(stream);
+    recorder.ondataavailable = (event) => pieces.push(event.data);
+    recorder.onstop = () => {
+      stream.getTracks().forEach((track) => track.stop());
+      recorder = null;
+      pressed("record", false, "Record");
+      write(new Blob(pieces), "recording");
+    };
+    recorder.start();
+    pressed("record", true, "End the recording");
+    tell("write-told", "recording");
+  });
+
+function microphone() {
+  if (!navigator.mediaDevices) {
+    throw new Error("browsers give the microphone to pages from localhost or over https only");
+  }
+  return navigator.mediaDevices.getUserMedia({ audio: { channelCount: 1 } });
+}
+
+function pressed(id, on, text) {
+  at(id).setAttribute("aria-pressed", String(on));
+  at(id).textContent = text;
+}
+
+// Listen to the microphone.
+
+const RATE = 24000;
+const PIECE = RATE / 10;
+const WORKLET = `
+  registerProcessor("tap", class extends AudioWorkletProcessor {
+    process([input]) {
+      if (input[0]) this.port.postMessage(input[0].slice());
+      return true;
+    }
+  });
+`;
+
+let listening = null;
+
+function pcm(samples) {
+  const bytes = new Uint8Array(samples.length * 2);
+  const view = new DataView(bytes.buffer);
+  samples.forEach((value, index) => {
+    view.setInt16(2 * index, Math.max(-1, Math.min(1, value)) * 32767, true);
+  });
+  return btoa(String.fromCharCode(...bytes));
+}
+
+async function tap(stream, take) {
+  const context = new AudioContext({ sampleRate: RATE });
+  const module = URL.createObjectURL(new Blob([WORKLET], { type: "text/javascript" }));
+  await context.audioWorklet.addModule(module);
+  URL.revokeObjectURL(module);
+  const node = new AudioWorkletNode(context, "tap", { numberOfOutputs: 0 });
+  let waiting = [];
+  node.port.onmessage = ({ data }) => {
+    waiting.push(...data);
+    if (waiting.length >= PIECE) {
+      take(waiting);
+      waiting = [];
+    }
+  };
+  context.createMediaStreamSource(stream).connect(node);
+  return context;
+}
+
+function note(event) {
+  const kind = event.type.replace("conversation.item.input_audio_transcription.", "");
+  if (kind === "partial") at("guess").textContent = event.partial;
+  if (kind === "completed") {
+    at("guess").textContent = "";
+    at("heard").append(`${event.transcript}\n`);
+  }
+  if (kind === "input_audio_buffer.speech_started") tell("live-told", "somebody speaks");
+  if (kind === "input_audio_buffer.speech_stopped") tell("live-told", "listening");
+  if (kind === "error" || kind === "failed") tell("live-told", event.error.message, true);
+}
+
+async function listen() {
+  const model = at("live-model").value;
+  const stream = await microphone();
+  const protocols = ["realtime", ...(keyed() ? [`openai-insecure-api-key.${keyed()}`] : [])];
+  const scheme = location.protocol === "https:" ? "wss:" : "ws:";
+  const address = `${scheme}//${location.host}/v1/realtime?model=${encodeURIComponent(model)}`;
+  const socket = new WebSocket(address, protocols);
+  const session = { type: "transcription", include: ["item.input_audio_transcription.partial"] };
+  listening = { socket, stream };
+  pressed("live", true, "Stop listening");
+  at("heard").textContent = "";
+  tell("live-told", "opening");
+  socket.onopen = async () => {
+    socket.send(JSON.stringify({ type: "session.update", session }));
+    tell("live-told", "listening");
+    listening.context = await tap(stream, (samples) => {
+      const append = { type: "input_audio_buffer.append", audio: pcm(samples) };
+      if (socket.readyState === WebSocket.OPEN) socket.send(JSON.stringify(append));
+    });
+  };
+  socket.onmessage = ({ data }) => note(JSON.parse(data));
+  socket.onclose = ({ code, reason }) => {
+    hush();
+    if (![1000, 1005].includes(code)) {
+      tell("live-told", reason || "the server has closed the connection", true);
+    }
+  };
+}
+
+function hush() {
+  listening?.stream.getTracks().forEach((track) => track.stop());
+  listening?.context?.close();
+  listening?.socket.close();
+  listening = null;
+  at("guess").textContent = "";
+  pressed("live", false, "Use the microphone");
+  tell("live-told", "");
+}
+
+at("live").onclick = () => (listening ? hush() : guarded("live-told", listen));
+
+followForEver();
