@@ -6,21 +6,18 @@ is its request's ID too. What the house is left with at the end is nobody's and 
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 import trio
 from tests.contract.census import CountedFamily
+from tests.contract.guests import Manner, behave
 
-from paraudio.engines import Job
 from paraudio.engines.families.simulated import SimulatedFamily
 from paraudio.errors import ParaudioError
 from paraudio.journal import Event, Journal, Kind, check
-from paraudio.lifecycle import ModelSnapshot, Runtime, RuntimeSettings, Use
+from paraudio.lifecycle import ModelSnapshot, Runtime, RuntimeSettings
 from paraudio.lifecycle._reaper import Reaper
 from paraudio.spec import Json, ModelSpec
 from paraudio.testing import Gate, Gates, Stepper, VirtualIsolation, open_virtual_isolation
-
-Manner = Literal["run", "fail", "bad", "twice", "stream", "glance", "batch", "late", "idle", "hold"]
 
 RING = 2**20
 """Events that a journal keeps here: all of them."""
@@ -61,6 +58,7 @@ class House:
         answers: What managers were answered.
         errors: What guests were told for whom it did not go well.
         guests: What ends the visit of each guest.
+        came: What each guest came for.
         left_at: When each guest left, in seconds of the clock.
     """
 
@@ -71,6 +69,7 @@ class House:
     answers: dict[str, object] = field(default_factory=dict)
     errors: dict[str, ParaudioError] = field(default_factory=dict)
     guests: dict[str, trio.CancelScope] = field(default_factory=dict)
+    came: dict[str, str] = field(default_factory=dict)
     left_at: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -130,10 +129,10 @@ class House:
 
         async def visit() -> str:
             async with self.runtime.use(model, request=name, bound_ms=bound_ms) as use:
-                await _behave(use, manner, name, run_ms)
+                await behave(use, manner, name, run_ms)
             return "done"
 
-        self._enter(name, visit)
+        self._enter(name, visit, manner)
 
     def register(self, name: str, new: ModelSpec, *, bound_ms: int | None = None) -> None:
         """Let a guest come who registers or changes a model."""
@@ -143,7 +142,7 @@ class House:
             self.answers[name] = changed
             return "done"
 
-        self._enter(name, visit)
+        self._enter(name, visit, "registration")
 
     def unload(self, name: str, model: str, *, bound_ms: int | None = None) -> None:
         """Let a guest come who unloads a model."""
@@ -152,7 +151,7 @@ class House:
             await self.runtime.unload(model, bound_ms=bound_ms, request=name)
             return "done"
 
-        self._enter(name, visit)
+        self._enter(name, visit, "unload")
 
     def unload_many(self, name: str, ids: Sequence[str] | None, *, fence: bool = False) -> None:
         """Let a guest come who unloads several models."""
@@ -161,7 +160,7 @@ class House:
             self.answers[name] = await self.runtime.unload_many(ids, fence=fence, request=name)
             return "done"
 
-        self._enter(name, visit)
+        self._enter(name, visit, "bulk")
 
     def leave(self, name: str) -> None:
         """Let a guest's client go away, wherever the guest stands."""
@@ -282,7 +281,8 @@ class House:
                 return False
         return True
 
-    def _enter(self, name: str, visit: Callable[[], Awaitable[str]]) -> None:
+    def _enter(self, name: str, visit: Callable[[], Awaitable[str]], what: str = "else") -> None:
+        self.came[name] = what
         self.guests[name] = scope = trio.CancelScope()
 
         async def stay() -> None:
@@ -345,44 +345,3 @@ def model(name: str, slots: int = 1, *, path: str = "", **options: Json) -> Mode
 
 def _no_runtime() -> Runtime:
     return Runtime(RuntimeSettings(), families={}, isolations={})
-
-
-async def _behave(use: Use, manner: Manner, name: str, run_ms: int) -> None:
-    """What a guest does with a model."""
-    if manner == "hold":
-        await trio.sleep(run_ms / 1000)
-        return
-    await use.ready()
-    match manner:
-        case "idle":
-            await trio.sleep(run_ms / 1000)
-        case "late":
-            await trio.sleep(run_ms / 1000)
-            await use.run(_job(name))
-        case "twice":
-            await use.run(_job(name, run_ms=run_ms))
-            await use.run(_job(name, run_ms=run_ms))
-        case "batch":
-            jobs = [_job(f"{name} {index}", run_ms=run_ms * index) for index in range(3)]
-            async with use.run_batch(jobs) as results:
-                assert {index async for index, _ in results} == {0, 1, 2}
-        case "stream" | "glance":
-            await _stream(use, name, run_ms, glance=manner == "glance")
-        case _:
-            text = "" if manner == "bad" else name
-            result = await use.run(_job(text, run_ms=run_ms, fail=manner == "fail"))
-            made_by = result.artifacts
-            assert (made_by["path"], made_by["text"]) == (use.spec.path, name)
-
-
-async def _stream(use: Use, name: str, run_ms: int, *, glance: bool) -> None:
-    async with use.stream(_job(name, run_ms=run_ms)) as events:
-        async for event in events:
-            if glance:
-                return
-            if event.result is not None:
-                assert event.result.artifacts["text"] == name
-
-
-def _job(text: str, **options: Json) -> Job:
-    return Job(task="tts", text=text, options=options)
