@@ -35,7 +35,7 @@ from paraudio.server._stopping import (
     leave,
     watchdog,
 )
-from paraudio.server._stored import is_here
+from paraudio.server._stored import installs_cut, is_here
 from paraudio.spec import ModelSpec
 from paraudio.store import open_shelf
 from paraudio.transport import Limits, Server, tls_context
@@ -144,7 +144,9 @@ class _Serving:
             front = Server(app, _limits(settings))
             custom = CustomListeners(self._listeners, Service(runtime, self._shutdown))
             self._report.follow(
-                journal, [runtime.cuts, front.cuts, custom.cuts], isolations.values()
+                journal,
+                [runtime.cuts, front.cuts, custom.cuts, partial(installs_cut, shelf)],
+                isolations.values(),
             )
             async with trio.open_nursery() as models:
                 await models.start(runtime.run)

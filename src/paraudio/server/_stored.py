@@ -30,6 +30,12 @@ async def is_here(shelf: Shelf, spec: ModelSpec) -> bool:
     return await trio.to_thread.run_sync(find, name, abandon_on_cancel=True) is not None
 
 
+def installs_cut(shelf: Shelf) -> list[str]:
+    """One line for each install that goes on while the server ends."""
+    going = [each for each in shelf.installer.installs() if each.state == "fetching"]
+    return [f"the install of {each.name} was cut off" for each in going]
+
+
 class StoredModels:
     """An isolation that fetches what a load needs before the one behind it runs the load.
 
