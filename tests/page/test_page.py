@@ -1,0 +1,151 @@
+"""The page, in a real browser: what it shows, and everything that it does."""
+
+import re
+from pathlib import Path
+
+import httpx
+import pytest
+from selenium.webdriver import Chrome
+from selenium.webdriver.common.keys import Keys
+from tests.page.conftest import KEY
+from tests.page.watching import Watching
+from tests.server.harness import Served
+
+pytestmark = [pytest.mark.process, pytest.mark.models]
+
+
+def test_models_and_their_states_are_shown_as_they_change(page: Watching) -> None:
+    page.until(lambda: page.text("server") == "running", "running")
+    page.until(lambda: page.row("slow"), "a row for each model")
+    httpx.post(f"{page.url}/v1/models/unload", json={"id": "slow"}, timeout=60).raise_for_status()
+    page.until(lambda: page.row("slow")[:3] == ["slow", "tts", "unloaded"], "unloaded")
+    body = {"model": "slow", "text": "x", "options": {"run_ms": 60_000}}
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(f"{page.url}/v1/tasks/run", json=body, timeout=2)
+    page.until(lambda: page.row("slow")[2:4] == ["ready", "0 of 1"], "ready, and free again")
+
+
+def test_a_model_is_loaded_and_unloaded_by_its_button(page: Watching) -> None:
+    page.until(lambda: page.row("vad"), "a row")
+    if page.server("vad")["loaded"]:
+        press(page, "Unload")
+    press(page, "Load")
+    assert page.server("vad")["loaded"]
+    press(page, "Unload")
+    assert not page.server("vad")["loaded"]
+
+
+def press(page: Watching, word: str) -> None:
+    """Press the button of a model, and wait until that is done."""
+    button = f"button[aria-label='{word} vad']"
+    page.until(lambda: page.browser.find_elements("css selector", button), word)
+    page.browser.find_element("css selector", button).click()
+    page.until(lambda: page.text("managed-told") == f"vad is {word.lower()}ed", word)
+
+
+def test_a_text_is_spoken_and_played(page: Watching) -> None:
+    page.choose("speak-model", "voice")
+    page.at("text").clear()
+    # By keyboard alone: the text, then on to the button.
+    page.at("text").send_keys("Good night.", Keys.TAB, Keys.ENTER)
+    page.until(lambda: page.text("speak-told").startswith("spoken in"), "spoken")
+    seconds = "return document.getElementById('sound').duration"
+    page.until(lambda: page.browser.execute_script(f"{seconds} > 0.4"), "a sound")
+    played = "return document.getElementById('sound').currentTime > 0"
+    page.until(lambda: page.browser.execute_script(played), "it plays")
+
+
+def test_what_is_wrong_is_said(page: Watching) -> None:
+    page.choose("speak-model", "voice")
+    page.at("text").clear()
+    page.at("text").send_keys("\u200b")
+    page.at("speak").submit()
+    page.until(lambda: "input must be a text" in page.text("speak-told"), "what is wrong")
+    assert "wrong" in str(page.at("speak-told").get_attribute("class"))
+
+
+def test_stopping_frees_the_slot(page: Watching) -> None:
+    page.choose("speak-model", "slow")
+    page.at("text").send_keys("something")
+    page.at("speak").submit()
+    page.until(lambda: page.server("slow")["active_slots"] == 1, "it runs")
+    page.until(lambda: page.row("slow")[3] == "1 of 1", "the table shows it")
+    page.at("speak-stop").click()
+    page.until(lambda: page.text("speak-told") == "stopped", "stopped")
+    page.until(lambda: page.server("slow")["active_slots"] == 0, "it is free")
+
+
+def test_a_file_is_written_down(page: Watching, said: Path) -> None:
+    page.choose("write-model", "ears")
+    page.at("file").send_keys(str(said))
+    page.until(lambda: "weather" in page.text("transcript"), "the transcript")
+    assert re.fullmatch(r"\d\.\d s of sound", page.text("write-told"))
+
+
+def test_a_recording_is_made_and_written_down(page: Watching) -> None:
+    page.choose("write-model", "ears")
+    page.at("record").click()
+    page.until(lambda: page.text("write-told") == "recording", "recording")
+    assert page.at("record").get_attribute("aria-pressed") == "true"
+    # As long as the sentence takes, on the clock of the sound itself.
+    page.browser.execute_async_script("setTimeout(arguments[0], 4000)")
+    page.at("record").click()
+    page.until(lambda: "of sound" in page.text("write-told"), "an answer")
+    page.until(lambda: page.text("transcript"), "some words")
+    assert page.at("record").get_attribute("aria-pressed") == "false"
+
+
+def test_a_microphone_is_heard_while_it_is_spoken(page: Watching) -> None:
+    page.choose("live-model", "ears")
+    page.at("live").click()
+    page.until(lambda: page.text("live-told") == "somebody speaks", "speech is found")
+    page.until(lambda: page.text("heard").strip(), "words")
+    page.at("live").click()
+    page.until(lambda: page.at("live").get_attribute("aria-pressed") == "false", "off")
+    page.until(lambda: page.server("ears")["active_slots"] == 0, "it is free")
+    page.until(lambda: page.server("vad")["active_slots"] == 0, "it is free")
+
+
+def test_everything_has_a_name_for_those_who_do_not_see_it(page: Watching) -> None:
+    page.until(lambda: page.row("ears"), "a row")
+    script = (
+        "return [...document.querySelectorAll('input, select, textarea, button, audio')]"
+        ".filter((e) => !(e.labels?.length || e.ariaLabel || e.textContent.trim()))"
+        ".map((e) => e.outerHTML)"
+    )
+    assert page.browser.execute_script(script) == []
+    told = page.browser.find_elements("css selector", "[role=status], [role=log], output")
+    assert len(told) >= 6
+    assert page.browser.execute_script("return document.documentElement.lang") == "en"
+
+
+def test_a_server_with_keys_asks_for_one_and_lets_nobody_manage(
+    keyed: Served, chromium: Chrome
+) -> None:
+    page = Watching(chromium, keyed.url)
+    page.open()
+    page.until(lambda: page.at("key").is_displayed(), "it asks")
+    assert page.row("voice") == []
+    page.at("key").send_keys(KEY, Keys.ENTER)
+    page.until(lambda: page.row("voice"), "the models")
+    page.until(lambda: not page.at("key").is_displayed(), "it asks no more")
+    assert not page.browser.find_element("css selector", ".managed").is_displayed()
+    page.choose("live-model", "ears")
+    page.at("live").click()
+    page.until(lambda: page.text("live-told") == "somebody speaks", "the key opens the socket")
+    page.at("live").click()
+    page.no_complaints()
+
+
+def test_a_server_that_ends_is_said_to_have_ended(
+    model_store: object, chromium: Chrome, tmp_path: Path
+) -> None:
+    from tests.server.harness import started
+
+    with started(tmp_path, [], ui_enabled=True) as served:
+        served.url = served.hear("listening on ").partition("listening on ")[2].split()[0]
+        page = Watching(chromium, served.url)
+        page.open()
+        page.until(lambda: page.text("server") == "running", "running")
+        served.signal()
+        page.until(lambda: page.text("server") != "running", "not running")
