@@ -312,6 +312,29 @@ async def test_http2_streams_go_both_ways_and_side_by_side(open_world: OpenWorld
         await served.wait_idle()
 
 
+async def test_an_http2_stream_that_falls_silent_or_is_not_read_is_ended_alone(
+    open_world: OpenWorld,
+) -> None:
+    ears = spec(EARS, live_ingest={"idle_timeout_ms": 300})
+    voice = spec(VOICE, live_ingest={"send_timeout_ms": 300})
+    async with serve(open_world, ears, voice) as served:
+        client = await open_h2(served)
+        silent = await client.begin(LISTENING.encode(), method=b"POST", end=False)
+        answer = await client.answer(silent)
+        assert b'"code":"idle_timeout"' in answer.body
+        assert answer.ended
+        client.reading = False
+        deaf = await client.begin(f"{SPEAK}?model=voice".encode(), method=b"POST", end=False)
+        await client.upload(deaf, b"A sentence at some length, which nobody hears. " * 500)
+        answer = await client.answer(deaf)
+        assert answer.reset is not None
+        assert b"[DONE]" not in answer.body
+        client.connection.increment_flow_control_window(len(answer.body))
+        await client.flush()
+        assert (await client.ask(b"/health")).status == 200
+        await served.world.wait_until(served.world.free)
+
+
 async def test_a_reset_http2_stream_frees_its_slot_and_the_connection_goes_on(
     open_world: OpenWorld,
 ) -> None:
