@@ -2,10 +2,11 @@
 
 python tools/soak.py [--minutes 2] [--clients 12] [--seed 1]
 
-Clients speak and transcribe with simulated models in threads and in processes; some bring bounds
-too short to keep, some hang up in the middle. An operator meanwhile loads, reconfigures and
+Clients speak, whole and streamed, with simulated models in threads and in processes; some bring
+bounds too short to keep, some hang up in the middle. An operator meanwhile loads, reconfigures and
 unloads. Then: every answer was one that the contract allows, every slot and queue is empty soon
-after, the process grew little, it ends by itself with code 0, and its journal breaks no rule.
+after, memory, threads and descriptors are where they were when the server had warmed up, it ends by
+itself with code 0, and its journal breaks no rule.
 
 Everything stays on this machine, and the run is bounded in time and in requests.
 """
@@ -21,6 +22,7 @@ import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
 import httpx
@@ -33,7 +35,15 @@ SPEECH: Final = "/v1/audio/speech"
 READY_WITHIN_S: Final = 60
 IDLE_WITHIN_S: Final = 30
 ENDS_WITHIN_S: Final = 20
-GROWTH_MB: Final = 200
+SAMPLE_S: Final = 2.0
+GROWTH: Final = 1.05
+"""How much more memory the last third of the run may have than the second."""
+
+GROWTH_MB: Final = 8.0
+"""What a short run may have beside that: the journal's ring in memory fills up once."""
+
+PATHS: Final = 16
+"""Configurations of a model; the simulated family remembers each of them for ever."""
 
 
 @dataclass
@@ -84,6 +94,8 @@ async def client(http: httpx.AsyncClient, tally: Tally, chance: random.Random) -
         body["response_format"] = chance.choice(("wav", "pcm", "json"))
         if chance.random() < 0.2:
             body["busy_timeout_ms"] = chance.randrange(1, 20)
+        if chance.random() < 0.2:
+            body = {"model": model, "input": "in pieces", "stream_format": "sse"}
         stays_s = chance.uniform(0.001, 0.05) if chance.random() < 0.2 else 60.0
         with trio.move_on_after(stays_s) as scope:
             tally.note(model, await http.post(SPEECH, json=body), {200})
@@ -108,7 +120,7 @@ async def operator(http: httpx.AsyncClient, tally: Tally, chance: random.Random)
                 spec: dict[str, Any] = {
                     "id": model,
                     "family": "simulated",
-                    "path": f"/soak/{chance.random()}",
+                    "path": f"/soak/{chance.randrange(PATHS)}",
                 }
                 spec |= {"task": "tts", "slots": chance.choice((1, 2, 4))}
                 tally.note("load", await http.post("/v1/models/load", json=spec), {200})
@@ -141,14 +153,47 @@ async def wait_idle(http: httpx.AsyncClient, tally: Tally) -> None:
     tally.wrong.append(f"not idle {IDLE_WITHIN_S} s after the last client: {json.dumps(models)}")
 
 
-def resident_mb(process: psutil.Process) -> float:
-    """Memory of the server itself, without its workers, in MB."""
-    return float(process.memory_info().rss) / 1e6
+@dataclass
+class Levels:
+    """What the server itself, without its workers, holds of the system, sampled.
+
+    Attributes:
+        memory: Resident memory, in MB.
+        threads: How many it has.
+        descriptors: How many files it has open.
+    """
+
+    memory: list[float] = field(default_factory=list)
+    threads: list[int] = field(default_factory=list)
+    descriptors: list[int] = field(default_factory=list)
+
+    async def watch(self, process: psutil.Process) -> None:
+        """Sample for as long as it is let."""
+        while True:
+            self.memory.append(process.memory_info().rss / 1e6)
+            self.threads.append(process.num_threads())
+            self.descriptors.append(process.num_fds())
+            await trio.sleep(SAMPLE_S)
+
+    def judge(self, tally: Tally) -> None:
+        """Compare the last third of the run with the one before."""
+        for name, samples, slack in (
+            ("memory in MB", self.memory, GROWTH_MB),
+            ("threads", self.threads, 4.0),
+            ("descriptors", self.descriptors, 8.0),
+        ):
+            third = len(samples) // 3
+            if not third:
+                continue
+            before, after = (median(part) for part in (samples[third:-third], samples[-third:]))
+            sys.stdout.write(f"{name}: {before:.1f}, and {after:.1f} in the last third\n")
+            if after > before * GROWTH + slack:
+                tally.wrong.append(f"{name} grew from {before:.1f} to {after:.1f}")
 
 
 async def load(args: argparse.Namespace, port: int, server: subprocess.Popen[bytes]) -> Tally:
     """The whole run against a server that was started."""
-    tally, process = Tally(), psutil.Process(server.pid)
+    tally, levels, process = Tally(), Levels(), psutil.Process(server.pid)
     # The seed makes a run repeatable as far as the clock lets it.
     seeds = random.Random(args.seed)
     limits = httpx.Limits(max_connections=None)
@@ -162,14 +207,9 @@ async def load(args: argparse.Namespace, port: int, server: subprocess.Popen[byt
                 for _ in range(args.clients):
                     nursery.start_soon(client, http, tally, random.Random(seeds.random()))
                 nursery.start_soon(operator, http, tally, random.Random(seeds.random()))
-                await trio.sleep(min(20, 12 * args.minutes))
-                warm = resident_mb(process)
-                await trio.sleep_forever()
+                nursery.start_soon(levels.watch, process)
         await wait_idle(http, tally)
-        grown = resident_mb(process) - warm
-    sys.stdout.write(f"memory {warm:.0f} MB warm, {grown:+.0f} MB after that\n")
-    if grown > GROWTH_MB:
-        tally.wrong.append(f"the server grew by {grown:.0f} MB")
+    levels.judge(tally)
     return tally
 
 
