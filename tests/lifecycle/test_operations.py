@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 import pytest
-from tests.lifecycle.stage import Stage, open_stage, spec
+from tests.lifecycle.stage import Stage, having, open_stage, spec
 from trio.testing import MockClock
 
 from paraudio.journal import Kind
@@ -12,6 +12,7 @@ from paraudio.spec import ModelSpec
 
 STATES = ("unloaded", "loading", "ready", "reconfiguring", "unloading")
 SLOTS = (1, 2, 4)
+FAILS_ONCE = {"fail_loads": 1}
 
 
 def _model(slots: int, path: str = "/old") -> ModelSpec:
@@ -141,22 +142,60 @@ async def test_a_bulk_unload_frees_the_idle_neighbour_before_it_waits(
 async def test_an_eviction_takes_who_is_idle_and_resident(
     autojump_clock: MockClock, state: str, slots: int
 ) -> None:
-    async with open_stage(_model(slots), spec("b"), spec("c"), max_loaded_models=2) as stage:
+    models = (_model(slots), spec("b"), spec("c"), spec("d"))
+    async with open_stage(*models, max_loaded_models=2) as stage:
         await _reach(stage, state, slots)
         if state == "ready":
             await stage.done()
             await stage.ask("neighbour again", "b")
+        elif state in {"unloaded", "unloading"}:
+            await stage.ask("filler", "d")  # there is room for it beside b, and for nobody else
         await stage.ask("incoming", "c")
+        assert stage.model("m").state == state or state == "ready"
         await stage.done()
         _older_ended(stage, state)
         await stage.pass_time(2)
         stage.assert_quiet()
         evicted = [model for model, why in stage.retirements() if why == "evict"]
-        assert evicted == {"unloaded": [], "unloading": [], "ready": ["m"]}.get(state, ["b"])
+        assert evicted == (["m"] if state == "ready" else ["b"])
         assert stage.model("m").state == (
             "ready" if state in {"loading", "reconfiguring"} else "unloaded"
         )
         assert stage.ends()["incoming"][0] == "done"
+
+
+@pytest.mark.contract("ops/loading/evict")
+@pytest.mark.parametrize("slots", SLOTS)
+async def test_who_needs_the_room_of_a_model_that_loads_is_sent_away_at_his_bound(
+    autojump_clock: MockClock, slots: int
+) -> None:
+    async with open_stage(_model(slots), spec("c"), max_loaded_models=1) as stage:
+        await stage.ask("older", "m")
+        await stage.ask("incoming", "c", bound_ms=1000)
+        await stage.done()
+        assert stage.ends() == {"incoming": ("server_busy", 1), "older": ("done", 3)}
+        assert (stage.model("m").state, stage.retirements()) == ("ready", [])
+        stage.assert_quiet()
+
+
+@pytest.mark.contract("ops/reconfiguring/inference")
+@pytest.mark.parametrize("slots", SLOTS)
+async def test_a_request_behind_a_change_that_fails_loads_the_new_configuration_itself(
+    autojump_clock: MockClock, slots: int
+) -> None:
+    async with open_stage(_model(slots)) as stage:
+        await stage.ask("warm", "m")
+        await stage.done()
+        # With several slots the first load is the probe's, which has to succeed.
+        broken = having(_model(slots, "/new"), **({"fail_clone": 2} if slots > 1 else FAILS_ONCE))
+        await stage.register("change", broken)
+        await stage.ask("op", "m")
+        await stage.done()
+        assert stage.ends()["change"][0] == "load_failed"
+        assert stage.ends()["op"][0] == "done"
+        assert stage.made_by("op")[0] == "/new"
+        assert stage.model("m").state == "ready"
+        stage.assert_quiet()
 
 
 @pytest.mark.contract("state/models_counters", "beyond/g06_atomic_status")
@@ -243,6 +282,10 @@ async def test_a_request_behind_a_manager_binds_what_the_manager_leaves(
         await stage.ask("patient", "m")
         await stage.done()
         assert stage.ends()["impatient"] == ("server_busy", 0.5)
+        tickets = {e.facts["request"]: e.facts["ticket"] for e in stage.kinds(Kind.QUEUED)}
+        granted = [event.facts["ticket"] for event in stage.kinds(Kind.GRANTED)]
+        assert tickets["impatient"] not in granted
+        assert tickets["patient"] in granted
         assert stage.made_by("patient")[0] == "/new"
         bound = stage.kinds(Kind.BOUND)[-1]
         assert (bound.facts["request"], bound.facts["config"]) == ("patient", 2)

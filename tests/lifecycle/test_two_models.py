@@ -6,6 +6,7 @@ import pytest
 from tests.lifecycle.stage import Stage, open_stage, spec
 from trio.testing import MockClock
 
+from paraudio.journal import Kind
 from paraudio.lifecycle import Unloaded
 from paraudio.spec import ModelSpec
 
@@ -77,6 +78,11 @@ async def _both_loading_or_running(stage: Stage, slots: int) -> None:
     await _full(stage, "b", 1)
 
 
+async def _both_running(stage: Stage, slots: int) -> None:
+    await _warm(stage, "a", "b")
+    await _both_loading_or_running(stage, slots)
+
+
 async def _other_bulk_on_a_and_b(stage: Stage, slots: int) -> None:
     await _warm(stage, "a", "b")
     await stage.ask("older a0", "a")
@@ -96,9 +102,14 @@ SITUATIONS: dict[str, Situation] = {
         _a_reconfiguring_b_running,
         _a_unloading_slowly_b_ready,
         _both_loading_or_running,
+        _both_running,
         _other_bulk_on_a_and_b,
     )
 }
+
+
+CELLS = {"both_running": "both_loading_or_running"}
+"""The contract's names of situations that have another one there."""
 
 
 def _cells(operation: str) -> list[object]:
@@ -108,7 +119,7 @@ def _cells(operation: str) -> list[object]:
             situation,
             slots,
             id=f"{situation}-{slots}",
-            marks=pytest.mark.contract(f"two/{situation}/{operation}"),
+            marks=pytest.mark.contract(f"two/{CELLS.get(situation, situation)}/{operation}"),
         )
         for situation in SITUATIONS
         for slots in (1, 2, 4)
@@ -121,6 +132,13 @@ def _older_ended(stage: Stage, model: str) -> float:
     ends = [end for name, end in stage.ends().items() if name.startswith(f"older {model}")]
     assert all(what in {"done", "reconfigured", "unloaded"} for what, _ in ends)
     return max((at for _, at in ends), default=0)
+
+
+def _b_drained(stage: Stage) -> float:
+    """When the last request ended that model B had before a bulk unload of both."""
+    return max(
+        [at for name, (_, at) in stage.ends().items() if name.startswith("older b")], default=0
+    )
 
 
 def _gone(situation: str) -> bool:
@@ -140,7 +158,7 @@ async def test_a_request_to_a(autojump_clock: MockClock, situation: str, slots: 
             expected = max(began, older) + LOAD_S + RUN_S
         elif situation in {"a_loading_b_ready", "both_loading_or_running"}:
             expected = older if slots > 1 else older + RUN_S
-        elif situation == "a_running_spare_b_ready":
+        elif situation == "a_running_spare_b_ready" or (situation == "both_running" and slots > 1):
             expected = began + RUN_S
         elif situation == "a_full_queued_b_ready":
             expected = began + (2 if slots > 1 else 3) * RUN_S
@@ -160,18 +178,33 @@ async def test_a_request_to_b(autojump_clock: MockClock, situation: str, slots: 
         await SITUATIONS[situation](stage, slots)
         began = stage.now
         await stage.ask("op", "b")
-        await stage.done()
-        _older_ended(stage, "a")
         expected = began + 2
         if situation == "both_loading_or_running":
             expected = began + (3 if slots > 1 else 5)
-        elif situation == "a_reconfiguring_b_running" and slots == 1:
+        elif situation in {"a_reconfiguring_b_running", "both_running"} and slots == 1:
             expected = began + 4
         elif "bulk" in situation:
             expected = began + 2 + 1 + 2
+        await stage.pass_time(expected - began)
         assert stage.ends()["op"] == ("done", expected), "whatever A does, B does not wait for it"
+        loads = situation == "both_loading_or_running" and slots > 1
+        assert stage.model("a").state == (
+            "loading" if loads else A_MEANWHILE.get(situation, "ready")
+        )
         assert stage.model("b").state == "ready"
+        await stage.done()
+        _older_ended(stage, "a")
         stage.assert_quiet()
+
+
+A_MEANWHILE = {
+    "a_unloaded_b_ready": "unloaded",
+    "a_loading_b_ready": "loading",
+    "a_reconfiguring_b_running": "reconfiguring",
+    "a_unloading_slowly_b_ready": "unloading",
+    "other_bulk_on_a_and_b": "unloading",
+}
+"""What A does when a request to B is answered; it is ready in the other situations."""
 
 
 @pytest.mark.parametrize(("situation", "slots"), _cells("reconfigure_a"))
@@ -187,6 +220,8 @@ async def test_a_change_of_a(autojump_clock: MockClock, situation: str, slots: i
         retire = 0 if _gone(situation) else UNLOAD_S
         assert stage.ends()["op"] == ("reconfigured", older + probe + retire + LOAD_S)
         assert stage.made_by("younger")[0] == "/new"
+        older_requests = [name for name in stage.results if name.startswith("older a")]
+        assert {stage.made_by(name)[0] for name in older_requests} <= {"/a"}
         assert (stage.model("a").state, stage.model("a").spec.path) == ("ready", "/new")
         assert stage.model("b").state == ("unloaded" if "bulk" in situation else "ready")
         stage.assert_quiet()
@@ -218,8 +253,79 @@ async def test_a_bulk_unload_of_both(autojump_clock: MockClock, situation: str, 
         )
         await stage.done()
         older = max(began, _older_ended(stage, "a"), _older_ended(stage, "b"))
+        [*_, freed] = stage.kinds(Kind.RETIRED, model="b")
+        assert freed.at - stage.began == max(began, _b_drained(stage)), "B waits for B alone"
         takes = 0 if _gone(situation) else UNLOAD_S
         assert stage.ends()["op"] == ("unloaded", older + takes)
         assert stage.answers["op"] == Unloaded(("a", "b"), ())
         assert {model.state for model in stage.runtime.snapshot().models} == {"unloaded"}
+        stage.assert_quiet()
+
+
+@pytest.mark.contract("two/a_full_queued_b_ready/request_a")
+@pytest.mark.parametrize("slots", [1, 2, 4])
+async def test_a_request_to_a_full_model_leaves_at_its_bound(
+    autojump_clock: MockClock, slots: int
+) -> None:
+    async with open_stage(_a(slots), _b(slots)) as stage:
+        await _a_full_queued_b_ready(stage, slots)
+        began = stage.now
+        await stage.ask("op", "a", bound_ms=2000)
+        await stage.done()
+        assert stage.ends()["op"] == ("server_busy", began + 2)
+        assert _older_ended(stage, "a") == began + 2 * RUN_S, "who was there before is served"
+        assert (stage.model("a").state, stage.model("b").state) == ("ready", "ready")
+        stage.assert_quiet()
+
+
+@pytest.mark.contract("two/a_running_spare_b_ready/request_a")
+@pytest.mark.parametrize("slots", [2, 4])
+async def test_a_request_to_a_takes_no_spare_slot_before_a_manager_that_came_first(
+    autojump_clock: MockClock, slots: int
+) -> None:
+    async with open_stage(_a(slots), _b(slots)) as stage:
+        await _a_running_spare_b_ready(stage, slots)
+        began = stage.now
+        await stage.unload("manager", "a")
+        await stage.ask("op", "a")
+        assert stage.model("a").active_slots == 1
+        await stage.done()
+        unloaded = began + RUN_S + UNLOAD_S
+        assert stage.ends()["manager"] == ("unloaded", unloaded)
+        assert stage.ends()["op"] == ("done", unloaded + LOAD_S + RUN_S)
+        stage.assert_quiet()
+
+
+@pytest.mark.contract("two/a_loading_b_ready/request_b")
+@pytest.mark.parametrize("slots", [1, 2, 4])
+async def test_a_warm_b_passes_the_guard_that_a_load_holds(
+    autojump_clock: MockClock, slots: int
+) -> None:
+    async with open_stage(_a(slots), _b(slots), min_free_memory_mb=1) as stage:
+        await _a_loading_b_ready(stage, slots)
+        began = stage.now
+        await stage.ask("op", "b")
+        await stage.pass_time(2)
+        assert stage.ends()["op"] == ("done", began + 2)
+        assert stage.model("a").state == "loading"
+        await stage.done()
+        stage.assert_quiet()
+
+
+@pytest.mark.contract(
+    "two/both_loading_or_running/request_a", "two/both_loading_or_running/request_b"
+)
+@pytest.mark.parametrize("slots", [1, 2, 4])
+async def test_where_cold_loads_are_guarded_b_loads_after_a_and_everybody_is_served(
+    autojump_clock: MockClock, slots: int
+) -> None:
+    async with open_stage(_a(slots), _b(slots), min_free_memory_mb=1) as stage:
+        await _both_loading_or_running(stage, slots)
+        await stage.ask("op a", "a")
+        await stage.ask("op b", "b")
+        await stage.done()
+        runs = 2 if slots == 1 else 1
+        assert stage.ends()["op a"] == ("done", LOAD_S + runs * RUN_S)
+        assert stage.ends()["op b"] == ("done", LOAD_S + 1 + runs * 2), "A's load, then B's own"
+        assert (stage.model("a").state, stage.model("b").state) == ("ready", "ready")
         stage.assert_quiet()
