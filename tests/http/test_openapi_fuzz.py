@@ -47,6 +47,14 @@ CHECKS: Final = (
 )
 
 
+CONFIG: Final = """
+[[operations]]
+include-name = "POST /v1/models/load"
+checks.negative_data_rejection.enabled = false
+"""
+"""Another ID than those that are put in its place is no wrong one where a model is registered."""
+
+
 def narrowed(document: dict[str, Any]) -> dict[str, Any]:
     """The document with words in the place of what only this server knows."""
     made: dict[str, Any] = json.loads(json.dumps(document))
@@ -119,6 +127,7 @@ async def served(open_world: OpenWorld, tmp_path: Path) -> AsyncIterator[tuple[W
 
 @pytest.mark.process
 async def test_schemathesis_finds_nothing(open_world: OpenWorld, tmp_path: Path) -> None:
+    (tmp_path / "schemathesis.toml").write_text(CONFIG)
     document = tmp_path / "openapi.json"
     document.write_text(json.dumps(narrowed(Document(SETTINGS).all)))
     if SECONDS:
