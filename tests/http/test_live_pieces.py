@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.http.sounds import sound_file
 
 from paraudio.audio import from_raw
 from paraudio.engines import whole_sentences
@@ -38,7 +39,7 @@ def test_sound_is_the_same_wherever_it_is_cut(
     data = data[: len(data) - len(data) % form.frame_bytes]
     pieces = SoundPieces(form)
     fed = [audio for piece in cut(data, cuts) for audio in pieces.take(piece)]
-    assert pieces.end() == ()
+    fed += pieces.end()
     assert all(audio.rate == 8000 and len(audio.samples) for audio in fed)
     heard = np.concatenate([np.empty(0, np.float32), *(audio.samples for audio in fed)])
     assert heard.dtype == np.float32
@@ -67,6 +68,15 @@ def test_a_frame_that_is_not_whole_at_the_end_is_an_error(
     with pytest.raises(InvalidRequestError, match=f"{left} of the {form.frame_bytes} bytes") as e:
         pieces.end()
     assert e.value.param == "sample_format"
+
+
+@pytest.mark.parametrize("container", ["WAV", "FLAC", "OGG"])
+@pytest.mark.parametrize("cuts", [[], [1, 2, 3], [3]])
+def test_a_file_is_not_taken_for_bare_samples(container: str, cuts: list[int]) -> None:
+    pieces = SoundPieces(SoundFormat(8000, 1, "s16le"))
+    data = cut(sound_file(container=container), cuts)
+    with pytest.raises(InvalidRequestError, match=f"begins like a {container.lower()} file"):
+        [pieces.take(piece) for piece in data]
 
 
 TEXT = "Größe 音声。 One. Two, three! Dr. No has 3.14 of it? 😀 yes"

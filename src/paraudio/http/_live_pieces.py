@@ -13,6 +13,19 @@ LONG_SENTENCE: Final = 400
 """Characters without the end of a sentence, after which a text is cut between two words."""
 
 
+_FILES: Final = {
+    b"RIFF": "wav",
+    b"RF64": "wav",
+    b"OggS": "ogg",
+    b"fLaC": "flac",
+    b"ID3": "mp3",
+    b"\x1aE\xdf\xa3": "webm",
+}
+"""How files begin that are often sent in the place of bare samples."""
+
+_FEW: Final = max(map(len, _FILES))
+
+
 class Pieces(Protocol):
     """Turns the bytes of one body into pieces; plain code, used for one body."""
 
@@ -61,10 +74,21 @@ class SoundPieces(Pieces):
     def __init__(self, form: SoundFormat) -> None:
         self._form = form
         self._rest = b""
+        self._begun = False
 
     def take(self, data: bytes) -> Sequence[Audio]:
-        """The frames that are complete."""
+        """The frames that are complete.
+
+        Raises:
+            InvalidRequestError: The body begins like a sound file.
+        """
         data = self._rest + data if self._rest else data
+        if not self._begun:
+            if len(data) < _FEW:
+                self._rest = data
+                return ()
+            _check_bare(data)
+            self._begun = True
         whole = len(data) - len(data) % self._form.frame_bytes
         self._rest = data[whole:]
         if not whole:
@@ -73,7 +97,9 @@ class SoundPieces(Pieces):
         return (Audio(samples, self._form.rate),)
 
     def end(self) -> Sequence[Audio]:
-        """Nothing: a frame that is not complete is an error."""
+        """What is too short to begin like anything; a frame that is not complete is an error."""
+        rest, self._rest, self._begun = self._rest, b"", True
+        told = self.take(rest)
         if self._rest:
             form = self._form
             raise InvalidRequestError(
@@ -82,7 +108,18 @@ class SoundPieces(Pieces):
                 "was sent",
                 param="sample_format",
             )
-        return ()
+        return told
+
+
+def _check_bare(data: bytes) -> None:
+    """Refuse a file: its header would be taken for sound, and its rate for the query's."""
+    for start, kind in _FILES.items():
+        if data.startswith(start):
+            raise InvalidRequestError(
+                f"the body must be bare samples, and begins like a {kind} file; send files to "
+                "/v1/audio/transcriptions",
+                param="sample_format",
+            )
 
 
 class TextPieces(Pieces):
