@@ -1,6 +1,10 @@
+from collections import Counter
+from typing import Any
+
 import pytest
 import trio
 import trio.testing
+from hypercorn.protocol.ws_stream import WebsocketBuffer
 from tests.transport.kit import (
     Message,
     Receive,
@@ -13,9 +17,19 @@ from tests.transport.kit import (
     until_gone,
 )
 from tests.transport.wskit import connect_ws, status_of
-from wsproto.events import BytesMessage, CloseConnection, Ping, Pong, TextMessage
+from wsproto.events import (
+    AcceptConnection,
+    BytesMessage,
+    CloseConnection,
+    Ping,
+    Pong,
+    TextMessage,
+)
+from wsproto.events import Message as WsMessage
+from wsproto.extensions import PerMessageDeflate
 
 from paraudio.transport import ASGIApp, Limits
+from paraudio.transport._limits import TURN
 from paraudio.transport._websocket import PING_S
 
 
@@ -187,6 +201,45 @@ async def test_a_message_over_the_limit_closes_with_1009() -> None:
         websocket = await connect_ws(served)
         await websocket.send(TextMessage(data="x" * 1001))
         assert (await websocket.closed()).code == 1009
+
+
+async def test_a_message_of_tiny_fragments_leaves_others_their_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ticks, fragments, at = 0, 5000, list[int]()
+    extend = WebsocketBuffer.extend
+
+    def noted(self: WebsocketBuffer, event: WsMessage[Any]) -> None:
+        at.append(ticks)
+        extend(self, event)
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await trio.lowlevel.checkpoint()
+
+    monkeypatch.setattr(WebsocketBuffer, "extend", noted)
+    async with serving(websockets(echo)) as served, trio.open_nursery() as nursery:
+        websocket = await connect_ws(served)
+        nursery.start_soon(tick)
+        part = websocket.machine.send(TextMessage(data="x", message_finished=False))
+        rest = [
+            websocket.machine.send(TextMessage(data="x", message_finished=last))
+            for last in [False] * (fragments - 2) + [True]
+        ]
+        await websocket.client.send(part + b"".join(rest))
+        assert await websocket.next() == TextMessage(data="x" * fragments)
+        nursery.cancel_scope.cancel()
+    assert max(Counter(at).values()) <= 2 * TURN  # tasks run in no fixed order
+
+
+async def test_nothing_is_compressed() -> None:
+    async with serving(websockets(echo)) as served:
+        websocket = await connect_ws(served, accepted=False, extensions=[PerMessageDeflate()])
+        accepted = await websocket.next()
+        assert isinstance(accepted, AcceptConnection)
+        assert accepted.extensions == []
 
 
 async def test_a_handler_that_does_not_read_holds_its_client_up(

@@ -1,5 +1,8 @@
 """A websocket client."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import trio
 import wsproto
 from tests.transport.kit import Client, Served
@@ -34,10 +37,12 @@ class WsClient:
         return event
 
 
-async def connect_ws(served: Served, target: str = "/", *, accepted: bool = True) -> WsClient:
+async def connect_ws(
+    served: Served, target: str = "/", *, accepted: bool = True, extensions: Sequence[Any] = ()
+) -> WsClient:
     """Open a websocket, and see it accepted."""
     websocket = WsClient(await served.connect())
-    await websocket.send(Request(host="test", target=target))
+    await websocket.send(Request(host="test", target=target, extensions=list(extensions)))
     if accepted:
         assert isinstance(await websocket.next(), AcceptConnection)
     return websocket

@@ -14,6 +14,8 @@ from wsproto.connection import ConnectionState
 from wsproto.events import CloseConnection, Message, Ping
 from wsproto.frame_protocol import CloseReason
 
+from paraudio.transport._limits import TURN
+
 PING_S: Final = 20.0
 """How long a client may be silent before it is pinged, and then before it is let go."""
 
@@ -45,6 +47,9 @@ class Websocket(WSStream):
             await super().handle(event)
 
     async def _accept(self, message: WebsocketAcceptEvent) -> None:
+        # Without extensions, which means without compression: what one read from a socket unpacks
+        # to has no bound.
+        self.handshake.extensions = None
         await super()._accept(message)
         self.task_group.spawn(self._watch)
 
@@ -67,7 +72,9 @@ class Websocket(WSStream):
                 await self._send_wsproto_event(Ping())
 
     async def _handle_events(self) -> None:
-        for event in self.connection.events():
+        for count, event in enumerate(self.connection.events(), 1):
+            if count % TURN == 0:
+                await trio.lowlevel.checkpoint()
             if isinstance(event, Message):
                 await self._take(event)
             elif isinstance(event, Ping):
