@@ -90,6 +90,18 @@ async def print_runs(isolations: dict[str, Isolation]) -> None:
             print(f"{seconds:8.0f} s of sound" + "".join(f"{cost:>20}" for cost in told))
 
 
+async def print_pieces(isolations: dict[str, Isolation]) -> None:
+    """What one piece of live input costs: a tenth of a second of sound."""
+    piece = job(0.1).audio
+    assert piece is not None
+    for name, isolation in isolations.items():
+        async with AsyncExitStack() as cleanup:
+            session = await opened(isolation, cleanup)
+            async with session.live(Job(task="asr")) as live:
+                times = await timed(partial(live.feed, piece), RUNS)
+        print(f"a live piece in a {name}: {tenth_and_median(times)} ms")
+
+
 async def print_spawns(isolations: dict[str, Isolation]) -> None:
     """What a load with one session costs, and its end."""
     for name, isolation in isolations.items():
@@ -138,6 +150,7 @@ async def main() -> None:
     async with open_thread_isolation() as threads, open_process_isolation() as processes:
         isolations: dict[str, Isolation] = {"thread": threads, "process": processes}
         await print_runs(isolations)
+        await print_pieces(isolations)
         await print_spawns(isolations)
         await print_kill(processes)
 
