@@ -29,18 +29,30 @@ def test_a_model_is_loaded_and_unloaded_by_its_button(page: Watching) -> None:
     page.until(lambda: page.row("vad"), "a row")
     if page.server("vad")["loaded"]:
         press(page, "Unload")
+    before = page.server("vad")
     press(page, "Load")
-    assert page.server("vad")["loaded"]
+    after = page.server("vad")
+    assert after["loaded"]
+    assert after["generation"] == before["generation"] + 1
+    assert after["config"] == before["config"], "it is configured as it was"
     press(page, "Unload")
     assert not page.server("vad")["loaded"]
 
 
-def press(page: Watching, word: str) -> None:
+@pytest.mark.parametrize("model", ["voice", "ears"])
+def test_a_model_of_each_task_can_be_loaded(page: Watching, model: str) -> None:
+    page.until(lambda: page.row(model), "a row")
+    httpx.post(f"{page.url}/v1/models/unload", json={"id": model}, timeout=60)
+    press(page, "Load", model)
+    assert page.server(model)["loaded"]
+
+
+def press(page: Watching, word: str, model: str = "vad") -> None:
     """Press the button of a model, and wait until that is done."""
-    button = f"button[aria-label='{word} vad']"
+    button = f"button[aria-label='{word} {model}']"
     page.until(lambda: page.browser.find_elements("css selector", button), word)
     page.browser.find_element("css selector", button).click()
-    page.until(lambda: page.text("managed-told") == f"vad is {word.lower()}ed", word)
+    page.until(lambda: page.text("managed-told") == f"{model} is {word.lower()}ed", word)
 
 
 def test_a_text_is_spoken_and_played(page: Watching) -> None:

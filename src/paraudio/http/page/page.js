@@ -58,11 +58,35 @@ function newRow(id) {
   return row;
 }
 
+// To register a model is to configure it anew; a small job loads it as it is configured.
+const JOBS = {
+  tts: () => ({ text: "a" }),
+  asr: () => ({ audio_base64: silence(1600) }),
+  vad: () => ({ audio_base64: silence(1600) }),
+  diar: () => ({ audio_base64: silence(1600) }),
+};
+
+function silence(frames) {
+  const bytes = new Uint8Array(44 + 2 * frames);
+  const view = new DataView(bytes.buffer);
+  const put = (at, text) => [...text].forEach((c, i) => (bytes[at + i] = c.charCodeAt(0)));
+  put(0, "RIFF");
+  view.setUint32(4, 36 + 2 * frames, true);
+  put(8, "WAVEfmt ");
+  view.setUint32(16, 16, true);
+  [1, 1].forEach((value, i) => view.setUint16(20 + 2 * i, value, true));
+  [16000, 32000].forEach((value, i) => view.setUint32(24 + 4 * i, value, true));
+  [2, 16].forEach((value, i) => view.setUint16(32 + 2 * i, value, true));
+  put(36, "data");
+  view.setUint32(40, 2 * frames, true);
+  return btoa(String.fromCharCode(...bytes));
+}
+
 async function manage(row) {
-  const { id, family, path, task, loaded } = row.model;
+  const { id, task, loaded } = row.model;
   tell("managed-told", loaded ? `unloading ${id}` : `loading ${id}`);
-  const model = loaded ? { id } : { id, family, path, task };
-  await ask(`/v1/models/${loaded ? "unload" : "load"}`, { json: model });
+  if (loaded) await ask("/v1/models/unload", { json: { id } });
+  else await ask("/v1/tasks/run", { json: { model: id, ...JOBS[task]() } });
   tell("managed-told", loaded ? `${id} is unloaded` : `${id} is loaded`);
 }
 
@@ -81,6 +105,7 @@ function showModels(models) {
     cell(row, "slots", `${model.active_slots} of ${model.slots}`);
     cell(row, "waiting", String(model.queued_requests + model.queued_managers));
     row.manage.hidden = !management;
+    row.button.hidden = !(model.loaded || model.task in JOBS);
     row.button.textContent = model.loaded ? "Unload" : "Load";
     row.button.setAttribute("aria-label", `${row.button.textContent} ${model.id}`);
   }
