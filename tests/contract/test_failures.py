@@ -127,7 +127,6 @@ def test_a_clone_that_fails_takes_everything_private_with_it_and_waiters_retry(
 
 @pytest.mark.contract(
     "register_new/unsupported_count_stays_registered_unloaded",
-    "fail/publication_failure_before_commit",
 )
 @pytest.mark.parametrize("slots", [2, 3, 4])
 def test_a_new_model_with_more_slots_than_its_weights_allow_publishes_nothing(

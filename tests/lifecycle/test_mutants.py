@@ -1,6 +1,7 @@
 """What only a broken lifecycle showed to be untested."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import trio
@@ -8,9 +9,12 @@ from tests.contract.house import House, Rules, model
 
 from paraudio.engines import Job
 from paraudio.errors import ConfigError
+from paraudio.journal import Kind
+from paraudio.spec import ModelSpec, VoicePreset
 from paraudio.testing import Stepper
 
 MEBIBYTE = 2**20
+NAMED = VoicePreset(voice_id="one")
 
 
 @pytest.mark.parametrize("steps", range(24))
@@ -95,4 +99,103 @@ def test_an_isolation_that_is_not_there_is_refused_by_the_names_of_those_that_ar
         assert house.errors["m"].message.endswith("available: thread")
         house.register("n", replace(model("n"), family="other"))
         assert house.errors["n"].message.endswith("known families: simulated")
+        house.end()
+
+
+def _with(**wrong: Any) -> ModelSpec:
+    """A model with values that the types of its fields do not have."""
+    return replace(model("m"), **wrong)
+
+
+def test_a_mode_and_a_voice_preset_that_cannot_be_are_named() -> None:
+    recorded = VoicePreset(voice_ref="/voice.wav")
+    with Stepper() as stepper:
+        house = House(Rules(), stepper)
+        house.open([])
+        for param, wrong, end in (
+            ("mode", _with(mode="sometimes"), "it can in: offline, streaming"),
+            (
+                "default_voice_preset",
+                replace(model("m"), default_voice_preset="deep"),
+                "known presets: none",
+            ),
+            (
+                "default_voice_preset",
+                replace(model("m"), default_voice_preset="deep", voice_presets={"high": NAMED}),
+                "known presets: high",
+            ),
+        ):
+            house.register(end, wrong)
+            assert house.errors[end].param == param
+            assert house.errors[end].message.endswith(end)
+        house.family.imitates = False
+        for param, wrong in (
+            ("voice_presets.mine.voice_ref", replace(model("m"), voice_presets={"mine": recorded})),
+            ("default_voice_preset.voice_ref", replace(model("m"), default_voice_preset=recorded)),
+        ):
+            house.register(param, wrong)
+            assert house.errors[param].param == param
+            assert house.errors[param].message.startswith(param.removesuffix(".voice_ref"))
+        house.end()
+
+
+def test_a_live_job_that_came_to_its_end_went_well() -> None:
+    with Stepper() as stepper:
+        house = House(Rules(hang_s=60), stepper)
+        house.open([model("m", 2)])
+        house.use("whole", "m", "live", run_ms=1000)
+        house.use("leaves", "m", "live", run_ms=1000)
+        house.advance(0.2)
+        house.leave("leaves")
+        house.settle(step_s=10, steps=3)
+        ended = house.kinds(Kind.RUN_ENDED)
+        assert [(each.facts["request"], each.facts["outcome"]) for each in ended] == [
+            ("leaves", "stopped"),
+            ("whole", "ok"),
+        ]
+        assert house.counters("m") == (0, 0, 0, 0)
+        house.end()
+
+
+def test_leaving_a_use_waits_for_a_call_of_another_task_also_when_it_is_cancelled() -> None:
+    with Stepper() as stepper:
+        house = House(Rules(hang_s=60), stepper)
+        house.open([model("m", ignore_cancel=True)])
+        told: list[tuple[str, float]] = []
+
+        async def visit() -> str:
+            async with trio.open_nursery() as nursery:
+
+                async def call() -> None:
+                    with trio.CancelScope(shield=True):
+                        with pytest.raises(RuntimeError, match="ended during its call"):
+                            await use.run(Job(task="tts", text="x", options={"run_ms": 3000}))
+                        told.append(("call", house.now))
+
+                async with house.runtime.use("m", request="r") as use:
+                    await use.ready()
+                    nursery.start_soon(call)
+                    await trio.sleep(60)
+            return "done"
+
+        house._enter("r", visit)
+        house.advance(1)
+        house.leave("r")
+        assert house.ends == {}
+        house.advance(3)
+        assert house.ends == {"r": "cancelled"}
+        assert told == [("call", 3)]
+        assert house.counters("m") == (0, 0, 0, 0)
+        house.end()
+
+
+def test_who_waits_for_room_is_told_how_long_he_waited() -> None:
+    with Stepper() as stepper:
+        house = House(Rules(limit=1, hang_s=60), stepper)
+        house.open([model("a"), model("b")])
+        house.use("runs", "a", run_ms=5000)
+        house.use("waits", "b", bound_ms=1500)
+        house.advance(2)
+        assert house.errors["waits"].message.endswith("none became idle within 1500 ms")
+        house.settle(step_s=10, steps=3)
         house.end()

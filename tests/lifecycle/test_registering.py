@@ -9,6 +9,7 @@ from trio.testing import MockClock
 
 from paraudio.errors import ConfigError, LoadError
 from paraudio.journal import Kind
+from paraudio.spec import ModelSpec
 
 
 @pytest.mark.contract("register_new/publishes_one_entry_under_lease")
@@ -69,10 +70,7 @@ async def test_a_first_load_that_fails_leaves_the_model_registered(
         assert stage.made_by("retry") == ("/a", 2)
 
 
-@pytest.mark.contract(
-    "register_new/unsupported_count_stays_registered_unloaded",
-    "fail/publication_failure_before_commit",
-)
+@pytest.mark.contract("register_new/unsupported_count_stays_registered_unloaded")
 async def test_a_new_model_with_too_many_slots_stays_unloaded_until_it_is_corrected(
     autojump_clock: MockClock,
 ) -> None:
@@ -87,12 +85,41 @@ async def test_a_new_model_with_too_many_slots_stays_unloaded_until_it_is_correc
 
 
 @pytest.mark.contract("fail/publication_failure_before_commit")
-async def test_a_wrong_new_model_leaves_no_entry(autojump_clock: MockClock) -> None:
+@pytest.mark.parametrize("slots", [1, 2, 4])
+async def test_a_new_model_that_fails_before_it_is_published_leaves_no_entry_and_no_lease(
+    autojump_clock: MockClock, slots: int
+) -> None:
+    good = spec("a", slots)
     async with open_stage() as stage:
-        await stage.register("new", spec("a", 17))
-        assert stage.errors["new"].param == "slots"
-        assert stage.runtime.snapshot().models == ()
-        assert not stage.kinds(Kind.REGISTERED)
+        for field, wrong in (
+            ("slots", changed(good, slots=17)),
+            ("task", changed(good, task="midi")),
+            ("mode", changed(good, mode="sometimes")),
+            ("load_options.speed", changed(good, load_options={"speed": 3})),
+        ):
+            await stage.register(field, wrong)
+            assert stage.errors[field].param == field
+            assert (stage.runtime.snapshot().models, stage.runtime.places()) == ((), [])
+        assert stage.kinds(Kind.REGISTERED, Kind.QUEUED) == []
+        await stage.register("good", good)
+        await stage.done()
+        assert stage.ends()["good"][0] == "loaded"
+
+
+@pytest.mark.contract("fail/publication_failure_before_commit")
+async def test_a_new_model_that_comes_when_the_server_drains_leaves_no_entry(
+    autojump_clock: MockClock,
+) -> None:
+    async with open_stage() as stage:
+        stage.runtime.drain()
+        await stage.register("late", spec("a"))
+        assert stage.ends()["late"][0] == "shutting_down"
+        assert (stage.runtime.snapshot().models, stage.kinds(Kind.REGISTERED)) == ((), [])
+
+
+def changed(base: ModelSpec, **wrong: Any) -> ModelSpec:
+    """The same model with values that the types of its fields do not have."""
+    return dataclasses.replace(base, **wrong)
 
 
 async def test_a_registration_is_inspected_without_registering(autojump_clock: MockClock) -> None:
