@@ -242,11 +242,14 @@ def test_every_reference_leads_somewhere_and_every_shape_is_used() -> None:
         assert f'"#/components/schemas/{name}"' in text, name
 
 
-async def test_the_document_is_served_to_anyone(open_world: OpenWorld) -> None:
-    async with open_world(VOICE, settings={**SETTINGS, **KEYS}) as world:
-        reply = await world.client.get("/openapi.json")
-        assert reply.status == 200
-        assert reply.json() == json.loads(json.dumps(Document({**SETTINGS, **KEYS}).all))
+async def test_each_server_gives_anyone_its_own_document(open_world: OpenWorld) -> None:
+    for settings in ({**SETTINGS, **KEYS}, SETTINGS, {"default_response_format": "pcm"}):
+        async with open_world(VOICE, settings=settings) as world:
+            told = json.loads(json.dumps(Document({"parallel_jobs": True, **settings}).all))
+            for _ in range(2):
+                reply = await world.client.get("/openapi.json")
+                assert reply.status == 200
+                assert reply.json() == told
 
 
 @pytest.mark.parametrize(("name", "kind"), READING)
