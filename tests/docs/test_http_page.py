@@ -1,8 +1,10 @@
 """The page of routes lists exactly the routes and metrics that there are."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
+from paraudio.errors import ConfigError, ParaudioError, UnavailableError
 from paraudio.http import ROUTES, Gate
 from paraudio.http._meters import Meters
 from paraudio.lifecycle import Phase, Snapshot
@@ -20,6 +22,24 @@ def test_every_route_is_on_the_page_and_no_other() -> None:
     ]
     assert sorted(told) == sorted(real)
     assert len(told) == len(set(told))
+
+
+def kinds_of(error: type[ParaudioError]) -> Iterator[type[ParaudioError]]:
+    for kind in error.__subclasses__():
+        yield kind
+        yield from kinds_of(kind)
+
+
+def test_every_code_of_an_error_is_on_the_page_with_its_status_and_no_other() -> None:
+    rows = re.findall(r"^\| ([0-9]{3}) \| ([^|]+) \| [^|]+ \|$", PAGE, re.MULTILINE)
+    told = {(int(status), code) for status, codes in rows for code in re.findall(r"`(\w+)`", codes)}
+    real = {
+        (kind.status, kind.code)
+        for kind in kinds_of(ParaudioError)
+        # What only the program says as it starts, and what is only the root of others.
+        if not issubclass(kind, ConfigError) and kind is not UnavailableError
+    }
+    assert told == real
 
 
 def test_every_metric_is_on_the_page_and_no_other() -> None:
