@@ -15,6 +15,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from paraudio.engines import Audio, Job, Piece, Result, Stop, StreamEvent
 from paraudio.engines.families._simulated_sound import tone
+from paraudio.errors import InvalidRequestError
 from paraudio.journal import Kind
 from paraudio.spec import ModelSpec
 
@@ -548,7 +549,9 @@ class Mute(ScriptedSession):
     ends: tuple[StreamEvent, ...] = ()
 
     def begin(self, job: Job, stop: Stop) -> None:
-        pass
+        del stop
+        if job.voice.name == "hoarse":
+            raise InvalidRequestError("name must be a voice that can speak", param="name")
 
     def feed(self, piece: Piece, stop: Stop) -> Sequence[StreamEvent]:
         del piece, stop
@@ -589,6 +592,13 @@ async def test_silence_in_the_place_of_speech_is_no_success(
         call.say(b"One. ")
         call.end()
         assert (await failed(world, call))["type"] == kind
+
+
+async def test_what_a_model_says_of_a_field_is_said_in_the_words_of_the_route(
+    open_scripted: OpenWorld,
+) -> None:
+    async with open_scripted(MuteFamily(lambda _: Result()), VOICE) as world:
+        assert await refused(world, SPEAK, voice="hoarse") == (400, "voice")
 
 
 @pytest.mark.parametrize("moment", ["reading", "feeding", "finishing"])
