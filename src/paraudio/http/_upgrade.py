@@ -4,7 +4,6 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from hypercorn.typing import ASGISendCallable
 from quart_trio.wrappers import TrioWebsocket
 
 from paraudio.errors import RequestCancelledError
@@ -92,7 +91,10 @@ class Upgrade(WebsocketConnection):
     """One websocket in quart, within its own exchange."""
 
     async def serve(
-        self, websocket: TrioWebsocket, messages: Messages, send: ASGISendCallable
+        self,
+        websocket: TrioWebsocket,
+        messages: Messages,
+        send: Callable[[Any], Awaitable[None]],
     ) -> None:
         """Serve a websocket; what it holds is released when it is closed, or cut off."""
         exchange = Exchange(self.api.core, websocket, Sender(_refusing(send)))
