@@ -58,8 +58,8 @@ def openai_page(reader: Reader, said: list[str]) -> None:
     assert understood(MARKET, whole)
     assert refused.startswith("model model must be one that translates")
     lengths = json.loads(several)
-    assert len(set(lengths)) == 3
-    assert min(lengths) > A_WAV
+    assert len(lengths) == 3
+    assert min(lengths) > A_WAV + 10_000
     assert timeout.startswith("gave up: ")
 
 
