@@ -18,6 +18,8 @@ ROOT = Path(__file__).parent
 BUILD = ROOT / "build"
 COVERAGE = BUILD / "coverage.json"
 RESULTS = (BUILD / "contract-core.json", BUILD / "contract-rest.json")
+FUZZERS = ("fuzz", "forms", "sockets", "wire")
+"""What is attacked: the document's promises, forms, websockets, and the bytes of requests."""
 CORE = ("tests/admission", "tests/journal", "tests/lifecycle")
 """The tests of the rooms whose coverage has a floor: each must reach it by its own tests."""
 
@@ -99,7 +101,7 @@ def histories(session: nox.Session) -> None:
 def fuzz(session: nox.Session) -> None:
     """Attack what the OpenAPI document promises for as long as told; `-- 3600` for an hour."""
     seconds = (session.posargs or ["300"])[0]
-    tests = [f"tests/http/test_openapi_{name}.py" for name in ("fuzz", "forms", "sockets")]
+    tests = [f"tests/http/test_openapi_{name}.py" for name in FUZZERS]
     session.run("pytest", *tests, env={"PARAUDIO_FUZZ_S": seconds})
 
 
