@@ -379,3 +379,39 @@ async def test_http_2_says_what_is_wrong_in_the_same_way(
             assert got.body == b""
         else:
             assert json.loads(got.body)["error"]["code"] == "malformed_request"
+
+
+HANDSHAKE = b"GET /%s HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n"
+KEY = b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "code"),
+    [
+        (HANDSHAKE % b"wait" + b"\r\n", 400, "malformed_request"),
+        (HANDSHAKE % b"wait" + KEY.replace(b"13", b"12") + b"\r\n", 400, "malformed_request"),
+        (HANDSHAKE % b"wait" + KEY + b"\r\n\x81\x85abcd", 400, "malformed_request"),
+        (HANDSHAKE % b"close" + KEY + b"\r\n", 403, "forbidden"),
+        (HANDSHAKE % b"end" + KEY + b"\r\n", 500, "server_error"),
+    ],
+)
+async def test_a_handshake_that_fails_is_answered_in_the_same_shape(
+    sent: bytes, status: int, code: str
+) -> None:
+    async def app(scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await APP(scope, receive, send)
+        elif scope["path"] == "/close":
+            await send({"type": "websocket.close"})
+        elif scope["path"] == "/wait":
+            await trio.sleep_forever()
+
+    async with with_a_neighbour(app) as served:
+        client = await served.connect()
+        await client.send(sent)
+        got = await client.answer()
+        assert (got.status, got.complete) == (status, True)
+        assert got.headers[b"content-type"] == b"application/json"
+        assert got.headers[b"connection"] == b"close"
+        assert json.loads(got.body)["error"]["code"] == code
+        client.close()

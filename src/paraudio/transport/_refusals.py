@@ -12,6 +12,7 @@ from h11 import RemoteProtocolError
 
 from paraudio.errors import (
     BadHttpError,
+    ForbiddenError,
     HeadTooLargeError,
     HeadTooSlowError,
     MethodNotAllowedError,
@@ -89,6 +90,15 @@ def no_target(method: bytes) -> ParaudioError:
     if method == b"CONNECT":
         return MethodNotAllowedError("CONNECT is for proxies, and this is none")
     return BadHttpError("the target must be a path, or a URL with one")
+
+
+def no_websocket(status: int) -> ParaudioError:
+    """Why a handshake does not become a websocket, by the status that hypercorn has for it."""
+    if status == ForbiddenError.status:
+        return ForbiddenError("this websocket was refused")
+    if status < ParaudioError.status:
+        return BadHttpError("this is no valid handshake, or frames came before its answer")
+    return failed()
 
 
 def failed() -> ParaudioError:

@@ -7,7 +7,7 @@ socket, so an open websocket is pinged; a client that answers nothing at all for
 from typing import Any, Final
 
 import trio
-from hypercorn.protocol.events import Body, Data, Event, StreamClosed
+from hypercorn.protocol.events import Body, Data, EndBody, Event, Response, StreamClosed
 from hypercorn.protocol.ws_stream import FrameTooLargeError, WSStream
 from hypercorn.typing import WebsocketAcceptEvent
 from wsproto.connection import ConnectionState
@@ -15,6 +15,7 @@ from wsproto.events import CloseConnection, Message, Ping
 from wsproto.frame_protocol import CloseReason
 
 from paraudio.transport._limits import TURN
+from paraudio.transport._refusals import no_websocket, rendered
 
 PING_S: Final = 20.0
 """How long a client may be silent before it is pinged, and then before it is let go."""
@@ -45,6 +46,14 @@ class Websocket(WSStream):
             await self.send(StreamClosed(stream_id=self.stream_id))
         else:
             await super().handle(event)
+
+    async def _send_error_response(self, status_code: int) -> None:
+        error = no_websocket(status_code)
+        headers, body = rendered(error)
+        headers.append((b"connection", b"close"))
+        await self.send(Response(self.stream_id, headers=headers, status_code=error.status))
+        await self.send(Body(self.stream_id, data=body))
+        await self.send(EndBody(self.stream_id))
 
     async def _accept(self, message: WebsocketAcceptEvent) -> None:
         # Without extensions, which means without compression: what one read from a socket unpacks
