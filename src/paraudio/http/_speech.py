@@ -126,17 +126,17 @@ class GrowingFrames(Frames[StreamEvent]):
         """The bytes of a piece; the first one with the head, the last one with the end."""
         data = b""
         if event.audio is not None:
-            data = await self._push(event.audio)
+            data = await self._run(event.audio, self._push, event.audio)
         if event.result is not None:
             self._complete = True
             if self._file is not None:
                 data += await self._run(event.audio, self._file.end)
         return data
 
-    async def _push(self, audio: Audio) -> bytes:
+    def _push(self, audio: Audio) -> bytes:
         if self._file is None:
             self._file = open_growing(self._kind, audio.rate)
-        return await self._run(audio, self._file.push, audio)
+        return self._file.push(audio)
 
     async def _run(
         self, audio: Audio | None, call: Callable[P, bytes], *args: P.args, **kwargs: P.kwargs
