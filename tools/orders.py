@@ -20,7 +20,7 @@ from multiprocessing import Pool
 from pathlib import Path
 from typing import Final
 
-from tests.contract.orders import Case, cases, expect, play
+from tests.contract.orders import SITUATIONS, Case, cases, expect, play, sample
 
 CHUNK: Final = 64
 NOTED: Final = 512
@@ -35,12 +35,14 @@ class Entry:
 
     Attributes:
         orders: How many there are.
+        sampled: How many of them the tests play.
         played: How many were played, the first ones.
         wrong: In how many the runtime did something else, or broke a rule.
         seconds: How long that took, of one processor.
     """
 
     orders: int
+    sampled: int
     played: int = 0
     wrong: int = 0
     seconds: float = 0.0
@@ -58,7 +60,10 @@ class Record:
 
     def entry(self, length: int) -> Entry:
         """Of one length."""
-        return self.entries.setdefault(length, Entry(sum(1 for _ in cases(length))))
+        if length not in self.entries:
+            sampled = sum(len(sample(situation, length)) for situation in SITUATIONS)
+            self.entries[length] = Entry(sum(1 for _ in cases(length)), sampled)
+        return self.entries[length]
 
     def save(self) -> None:
         """Write it."""

@@ -48,6 +48,9 @@ PACES: Final = {"a": Pace(4000, 3000, 5000), "b": Pace(1000, 2000, 1000)}
 GAPS_MS: Final = (0, 1700)
 """Time between arrivals: none, or so that no two things that matter happen at once."""
 
+SAMPLES: Final = {1: 1, 2: 2, 3: 53, 4: 499}
+"""Of the orders of each length the tests play every so manieth; no divisor of the choices."""
+
 SITUATIONS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "a_unloaded_b_ready": ("b", ()),
     "a_loading_b_ready": ("b", ("request a",)),
@@ -86,6 +89,12 @@ def cases(length: int) -> Iterator[Case]:
     for situation, slots, gap_ms in product(SITUATIONS, (1, 2), GAPS_MS):
         for order in product(OPERATIONS, repeat=length):
             yield Case(situation, slots, gap_ms, order)
+
+
+def sample(situation: str, length: int) -> list[Case]:
+    """The cases of a situation that the tests play."""
+    here = [case for case in cases(length) if case.situation == situation]
+    return here[:: SAMPLES[length]]
 
 
 def arrivals(case: Case) -> list[Arrival]:

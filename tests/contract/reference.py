@@ -105,6 +105,7 @@ class Model:
             alone = any(each.alone for each in self.held)
             room = not self.held if head.alone else len(self.held) < self.slots and not alone
             if not room:
+                self.give_up_load()
                 return
             self.line.remove(head)
             self.held.append(head)
@@ -123,13 +124,21 @@ class Model:
             return
         self.waiting.append(ticket)
         if self.driver is None:
-            self.driver = self.waiting.pop(0)
-            self.clock.after(self.pace.load, self.publish)
+            self.driver = driver = self.waiting.pop(0)
+            self.clock.after(self.pace.load, lambda: self.publish(driver))
 
-    def publish(self) -> None:
+    def give_up_load(self) -> None:
+        """A load stops that nobody waits for, when the next in line would only throw it away."""
+        driver = self.driver
+        if driver is not None and driver.gone and not self.waiting and self.line[0].alone:
+            self.driver = None
+            self.release(driver)
+
+    def publish(self, driver: Ticket) -> None:
         """The load is over: everybody who waited runs; a driver who has left is done."""
-        driver, waiting = self.driver, self.waiting
-        assert driver is not None
+        waiting = self.waiting
+        if self.driver is not driver:
+            return  # it was given up
         self.driver, self.waiting = None, []
         self.loaded = self.measured = True
         for ticket in ([] if driver.gone else [driver]) + waiting:
@@ -263,6 +272,8 @@ class World:
                     if ticket in where:
                         where.remove(ticket)
                 model.release(ticket)
+            else:
+                model.settle()  # a load that it drives may not be wanted any more
 
     def _enter(self, arrival: Arrival) -> None:
         left = list(arrival.models)
