@@ -1,10 +1,11 @@
 """Sound that is sent in a file while it is made: in every format, and its encoder never stays."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+import trio
 from tests.http.client import Call
 from tests.http.conftest import OpenWorld, World, spec
 from trio.testing import MockClock
@@ -25,6 +26,8 @@ class Spy:
         self.begun = 0
         self.open: set[Growing] = set()
         self.fails = False
+        self.leaves: Callable[[], None] | None = None
+        self.cut = False
 
     def __call__(self, container: str, rate: int) -> Growing:
         self.begun += 1
@@ -43,7 +46,13 @@ class Spied:
     def push(self, audio: Audio, **rest: Any) -> bytes:
         if self._spy.fails:
             raise OSError("the encoder broke")
-        return self._file.push(audio, **rest)
+        if self._spy.leaves is not None:
+            trio.from_thread.run_sync(self._spy.leaves)
+        try:
+            return self._file.push(audio, **rest)
+        except trio.Cancelled:
+            self._spy.cut = True
+            raise
 
     def end(self) -> bytes:
         return self._file.end()
@@ -120,6 +129,18 @@ async def test_a_client_that_leaves_takes_the_encoder_along(
         call.hang_up()
         await call.ended.wait()
         assert not spy.open
+        assert world.idle()
+
+
+async def test_leaving_while_a_long_sound_is_compressed_ends_that(
+    open_world: OpenWorld, autojump_clock: MockClock, spy: Spy
+) -> None:
+    async with open_world(spec()) as world:
+        call = start(world, "mp3", input=TEXT * 5)
+        spy.leaves = call.hang_up
+        await call.ended.wait()
+        assert spy.cut
+        assert not call.reply.status
         assert world.idle()
 
 

@@ -136,7 +136,8 @@ class GrowingFrames(Frames[StreamEvent]):
     def _push(self, audio: Audio) -> bytes:
         if self._file is None:
             self._file = open_growing(self._kind, audio.rate)
-        return self._file.push(audio)
+        check = None if self._kind in PLAIN else check_cancelled
+        return self._file.push(audio, check=check)
 
     async def _run(
         self, audio: Audio | None, call: Callable[P, bytes], *args: P.args, **kwargs: P.kwargs
