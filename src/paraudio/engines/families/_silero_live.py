@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from paraudio.audio import Resampler
-from paraudio.engines._pieces import sound_piece
 from paraudio.engines._stop import Stop
 from paraudio.engines._values import Boundary, Piece, Samples
+from paraudio.engines.families._intake import Intake
 from paraudio.engines.families._silero_detector import CONTEXT, FRAME, Detector, blocks
 from paraudio.engines.families._spans import RATE, LiveFinder, Rules, Span
 
@@ -28,8 +27,7 @@ class Listener:
         self._state = detector.start()
         self._found: list[Samples] = []
         self._tail: Samples = np.zeros(CONTEXT, dtype=np.float32)
-        self._rate: int | None = None
-        self._resampler: Resampler | None = None
+        self._intake = Intake(RATE)
         self._length = 0
 
     @property
@@ -44,14 +42,10 @@ class Listener:
             InvalidRequestError: It is no sound, or at another rate than the one before.
             Stopped: ``stop`` was set.
         """
-        audio = sound_piece(piece, self._rate)
-        if self._rate is None and audio.rate != RATE:
-            self._resampler = Resampler(audio.rate, RATE)
-        self._rate = audio.rate
-        samples = audio.samples
-        if self._resampler is not None:
-            samples = self._resampler.push(samples, last=False)
-        return self._listen(samples, stop)
+        boundaries: list[Boundary] = []
+        for block in self._intake.blocks(piece):
+            boundaries += self._listen(block, stop)
+        return boundaries
 
     def end(self, stop: Stop) -> list[Boundary]:
         """Listen to what is left, the last frame filled with silence.
@@ -59,10 +53,7 @@ class Listener:
         Raises:
             Stopped: ``stop`` was set.
         """
-        nothing: Samples = np.empty(0, dtype=np.float32)
-        if self._resampler is not None:
-            nothing = self._resampler.push(nothing, last=True)
-        boundaries = self._listen(nothing, stop)
+        boundaries = self._listen(self._intake.rest(), stop)
         rest = len(self._tail) - CONTEXT
         last = []
         if rest:
@@ -91,5 +82,5 @@ class Listener:
 
     def _at_rate(self, boundaries: list[Boundary]) -> list[Boundary]:
         """The same places in the sound as it was fed."""
-        rate = self._rate or RATE
+        rate = self._intake.rate or RATE
         return [Boundary(each.kind, each.at * rate // RATE) for each in boundaries]

@@ -12,10 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from paraudio.audio import Resampler
-from paraudio.engines._pieces import sound_piece
 from paraudio.engines._stop import Stop
 from paraudio.engines._values import Boundary, Piece, Samples, StreamEvent, Word
+from paraudio.engines.families._intake import Intake
 from paraudio.engines.families._spans import RATE, Span
 from paraudio.engines.families._speech_gate import FRAME, level_gain, loudness_gain
 from paraudio.engines.families._speech_watch import SpeechWatch
@@ -47,8 +46,7 @@ class LiveHearing:
         self.heard: list[tuple[Word, ...]] = []
         self._decoding = decoding
         self._watch = None if is_speech is None else SpeechWatch(is_speech)
-        self._rate: int | None = None
-        self._resampler: Resampler | None = None
+        self._intake = Intake(RATE)
         self._sound: Samples = np.empty(0, dtype=np.float32)
         self._from = 0
         self._judged = 0
@@ -60,6 +58,7 @@ class LiveHearing:
         self._measured = 0
         self._loudest = 0.0
         self._guess = ""
+        self._guessed = 0
 
     def take(self, piece: Piece, stop: Stop) -> list[StreamEvent]:
         """Hear a piece: the text that is settled, and a guess at what goes on.
@@ -68,18 +67,10 @@ class LiveHearing:
             InvalidRequestError: It is no sound, or at another rate than the one before.
             Stopped: ``stop`` was set.
         """
-        audio = sound_piece(piece, self._rate)
-        if self._rate is None and audio.rate != RATE:
-            self._resampler = Resampler(audio.rate, RATE)
-        self._rate = audio.rate
-        samples = audio.samples
-        if self._resampler is not None:
-            samples = self._resampler.push(samples, last=False)
-        events = self._hear(samples, stop)
-        if self._decoding.inside and (guess := self._decoding.guess()) not in {"", self._guess}:
-            self._guess = guess
-            events.append(StreamEvent(partial=guess))
-        return events
+        events: list[StreamEvent] = []
+        for block in self._intake.blocks(piece):
+            events += self._hear(block, stop)
+        return events + self._guesses()
 
     def end(self, stop: Stop) -> list[StreamEvent]:
         """Hear what is left.
@@ -87,10 +78,7 @@ class LiveHearing:
         Raises:
             Stopped: ``stop`` was set.
         """
-        rest: Samples = np.empty(0, dtype=np.float32)
-        if self._resampler is not None:
-            rest = self._resampler.push(rest, last=True)
-        events = self._hear(rest, stop)
+        events = self._hear(self._intake.rest(), stop)
         length = self._from + len(self._sound)
         if self._watch is not None:
             for place in self._watch.end(self._watch.last_frames()):
@@ -98,6 +86,17 @@ class LiveHearing:
         else:
             events += self._close(length, stop)
         return events
+
+    def _guesses(self) -> list[StreamEvent]:
+        """What the utterance that goes on is taken for, if that is news."""
+        if not self._decoding.inside or self._guessed == self._fed:
+            return []
+        self._guessed = self._fed
+        guess = self._decoding.guess()
+        if guess in {"", self._guess}:
+            return []
+        self._guess = guess
+        return [StreamEvent(partial=guess)]
 
     def _hear(self, samples: Samples, stop: Stop) -> list[StreamEvent]:
         stop.check()
