@@ -115,6 +115,35 @@ def test_a_small_file_that_claims_much_is_refused_soon(data: bytes, why: str) ->
     assert caught.value.param == "file"
 
 
+LONG = tone(3.0, 48_000)
+TOLD = {
+    "wav": file_of(LONG, 48_000),
+    "mp3": file_of(LONG, 48_000, "MP3"),
+    "mp3 of a pipe": container("mp3", "libmp3lame", LONG, rate=48_000, options={"write_xing": "0"}),
+    "flac": file_of(LONG, 48_000, "FLAC"),
+    "ogg": file_of(LONG, 48_000, "OGG", "OPUS"),
+    "webm": container("webm", "libopus", LONG, rate=48_000),
+    "webm of a pipe": container("webm", "libopus", LONG, rate=48_000, piped=True),
+    "m4a": container("ipod", "aac", LONG, rate=48_000),
+    "mp4 in fragments": container("mp4", "aac", LONG, rate=48_000, options=FRAGMENTS),
+    "aac": container("adts", "aac", LONG, rate=48_000),
+}
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_what_is_too_long_is_known_before_it_is_unpacked(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert decode(TOLD[name], max_seconds=3.5).seconds == pytest.approx(3.0, abs=0.1)
+
+    def unpack(*_: object) -> None:
+        raise AssertionError("it was unpacked")
+
+    monkeypatch.setattr("paraudio.audio._decode._read", unpack)
+    with pytest.raises(InvalidRequestError, match="longer than 1 s"):
+        decode(TOLD[name], max_seconds=1.0)
+
+
 def test_a_flac_that_says_too_little_is_refused_where_it_goes_on() -> None:
     with pytest.raises(InvalidRequestError, match="more than it says"):
         decode(_packed_flac(20, told=48_000))

@@ -114,8 +114,8 @@ class DemuxSource:
         """What its head says, or the places of its frames."""
         context = self._stream.codec_context
         rate = context.sample_rate
-        told = self._told
-        return Claim(rate, context.layout.nb_channels, self._seconds() if told is None else told)
+        seconds = self._seconds() if self._told is None else self._told
+        return Claim(rate, context.layout.nb_channels, seconds)
 
     def _seconds(self) -> float | None:
         stream, base = self._stream, self._stream.time_base
@@ -123,7 +123,7 @@ class DemuxSource:
             return stream.duration * base.numerator / base.denominator
         if self._file.duration is not None:
             return self._file.duration / _MICRO
-        return None
+        return last_cluster_s(self._view) if self._kind == "webm" else None
 
     def pieces(self) -> Iterator[Piece]:
         """Its sound, in blocks of one rate and one count of channels."""
@@ -183,12 +183,10 @@ class DemuxSource:
 
 
 def _told(view: memoryview, kind: Kind) -> float | None:
-    """How long the file is, where its library does not know it before the end, or only guesses."""
+    """How long the file is by its frames, where its library only guesses."""
     if kind == "aac":
         return adts_seconds(view)
-    if kind == "mp3":
-        return mp3_seconds(view)
-    return last_cluster_s(view) if kind == "webm" else None
+    return mp3_seconds(view) if kind == "mp3" else None
 
 
 def _open(view: View, kind: Kind) -> InputContainer:
