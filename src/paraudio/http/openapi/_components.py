@@ -25,10 +25,11 @@ from paraudio.spec import Mode, Task
 
 
 def kinds_of_errors(root: type[ParaudioError] = ParaudioError) -> Iterator[type[ParaudioError]]:
-    """Every error that has an answer."""
+    """Every error that a request can be answered with; other rooms have more, for the program."""
     yield root
     for kind in root.__subclasses__():
-        yield from kinds_of_errors(kind)
+        if kind.__module__ == ParaudioError.__module__:
+            yield from kinds_of_errors(kind)
 
 
 _SECONDS: Final = number(0, doc="Seconds of the recording.")
