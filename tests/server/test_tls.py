@@ -1,6 +1,7 @@
 """``paraudio serve`` with the setting ``tls``, as the clients of a house see it."""
 
 import json
+import shutil
 import ssl
 import subprocess
 from dataclasses import dataclass
@@ -89,6 +90,7 @@ async def curl(*words: str) -> subprocess.CompletedProcess[bytes]:
     )
 
 
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
 async def test_curl_speaks_over_tls_and_trusts_nobody_else(tmp_path: Path, house: House) -> None:
     async with serving(tmp_path, [simulated()], tls=house.setting) as served:
         url = f"{served.url}{SPEECH}"
