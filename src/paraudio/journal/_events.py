@@ -30,7 +30,9 @@ class Kind(StrEnum):
     LOAD_STARTED = "load_started"  # ticket, generation, config
     LOAD_FAILED = "load_failed"  # ticket, generation, error
     PUBLISHED = "published"  # ticket, generation, sessions (count), config
-    RETIRED = "retired"  # ticket, generation, why: unload | reconfigure | evict | idle | shutdown
+    # ticket (null where the server stops), generation, why: unload | reconfigure | evict | idle |
+    # broken (a session could be neither reset nor replaced) | shutdown
+    RETIRED = "retired"
     DESTROYED = "destroyed"  # generation: sessions, then weights, are gone
     COMMITTED = "committed"  # ticket, slots, path, config
     ABANDONED = "abandoned"  # call (counts within the model), what: given up, and still runs

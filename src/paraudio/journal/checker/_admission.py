@@ -1,11 +1,10 @@
 """Rules of admission (behaviour 2): one FIFO a model, with barriers."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Final
 
 from paraudio.journal._events import Event, Kind
-from paraudio.journal.checker._rule import Agenda, Finding, Rule
+from paraudio.journal.checker._rule import Finding, Promise, Rule
 from paraudio.journal.checker._world import Model, Place, Ticket, World, number, numbers, text
 from paraudio.spec import MAX_SLOTS
 
@@ -220,38 +219,22 @@ def _grantable_head(model: Model) -> Ticket | None:
     return head if free else None
 
 
-@dataclass
-class Bounds(Rule):
-    """Nobody waits longer than his bound, and nobody is sent away before it.
-
-    Attributes:
-        tolerance_s: How much later than promised a thing may happen.
-    """
+class Bounds(Promise):
+    """Nobody waits longer than his bound, and nobody is sent away before it."""
 
     name = "wait"
-    kinds = tuple(Kind)
 
-    tolerance_s: float
-    _due: Agenda = field(default_factory=Agenda)
-
-    def see(self, event: Event, world: World) -> Iterator[Finding]:
-        """See `Rule.see`."""
-        yield from self._overdue(event.at, world)
+    def note(self, event: Event, world: World) -> Iterator[Finding]:
+        """See `Promise.note`."""
         if event.kind is Kind.QUEUED and isinstance(bound_ms := event.facts["bound_ms"], int):
-            self._due.put(event.at + bound_ms / 1000 + self.tolerance_s, event)
+            self.promise(event, bound_ms / 1000)
         if event.kind is Kind.LEFT and text(event, "why") == "timeout":
             ticket = world.ticket(event)
             if ticket is not None and event.at < ticket.deadline - ROUNDING_S:
                 yield Finding(f"{ticket} timed out before its bound", (ticket.queued,))
 
-    def end(self, last: Event, world: World) -> Iterator[Finding]:
-        """See `Rule.end`."""
-        yield from self._overdue(last.at, world)
-
-    def _overdue(self, now: float, world: World) -> Iterator[Finding]:
-        """Those who still wait although their bound has passed."""
-        for queued in self._due.before(now):
-            ticket = world.ticket(queued)
-            if ticket is not None and ticket.place is Place.WAITING:
-                waited_ms = (now - queued.at) * 1000
-                yield Finding(f"{ticket} still waited after {waited_ms:.0f} ms", (queued,))
+    def due(self, promised: Event, late_ms: float, world: World) -> Iterator[Finding]:
+        """See `Promise.due`."""
+        ticket = world.ticket(promised)
+        if ticket is not None and ticket.place is Place.WAITING:
+            yield Finding(f"{ticket} still waited after {late_ms:.0f} ms", (promised,))

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from paraudio.journal._events import Event, Kind
-from paraudio.journal.checker._rule import Finding, Rule
-from paraudio.journal.checker._world import Model, Place, Stage, Ticket, World, number, text
+from paraudio.journal.checker._rule import Finding, Rule, unleased
+from paraudio.journal.checker._world import Model, Stage, Ticket, World, number, text
 
 
 class UnderLease(Rule):
@@ -26,15 +26,9 @@ class UnderLease(Rule):
             if text(event, "why") != "shutdown":
                 yield Finding(f"{event.model!r} was {event.kind.value} under no lease")
             return
-        ticket = world.ticket(event)
-        if ticket is None:
-            yield Finding(f"{event.kind.value}: ticket {event.facts['ticket']} was never queued")
-        elif ticket.place is not Place.HELD:
-            yield Finding(
-                f"{event.kind.value}: {ticket} is {ticket.place.value}",
-                (ticket.queued, ticket.granted),
-            )
-        elif event.kind is Kind.COMMITTED and not ticket.manager:
+        yield from unleased(event, world, f"{event.model!r} was {event.kind.value}")
+        ticket = world.held(event)
+        if ticket is not None and event.kind is Kind.COMMITTED and not ticket.manager:
             yield Finding(f"{ticket} is no manager and cannot commit", (ticket.granted,))
 
 

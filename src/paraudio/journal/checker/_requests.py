@@ -1,12 +1,11 @@
 """Rules of requests (behaviour 4 and 5): what they run on, and how soon they are gone."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Final
 
 from paraudio.journal._events import Event, Kind
 from paraudio.journal.checker._lifecycle import works
-from paraudio.journal.checker._rule import Agenda, Finding, Rule
+from paraudio.journal.checker._rule import Finding, Promise, Rule, unleased
 from paraudio.journal.checker._world import Place, Stage, Ticket, World, number, text
 
 DISCONNECT_S: Final = 0.1
@@ -21,16 +20,11 @@ class Binding(Rule):
 
     def see(self, event: Event, world: World) -> Iterator[Finding]:
         """See `Rule.see`."""
-        ticket = world.ticket(event)
+        yield from unleased(event, world, f"request {event.facts['request']!r} was bound")
+        ticket = world.held(event)
         if ticket is None:
-            yield Finding(f"request {event.facts['request']!r} was bound to a ticket never queued")
-        elif ticket.place is not Place.HELD:
-            yield Finding(
-                f"request {event.facts['request']!r} was bound to {ticket}, "
-                f"which is {ticket.place.value}",
-                (ticket.queued, ticket.granted),
-            )
-        elif ticket.config is not None and number(event, "config") != ticket.config:
+            return
+        if ticket.config is not None and number(event, "config") != ticket.config:
             yield Finding(
                 f"{ticket} was bound to configuration {event.facts['config']}, "
                 f"but was granted under {ticket.config}",
@@ -61,12 +55,9 @@ class Runs(Rule):
 
     @staticmethod
     def _leased(event: Event, world: World) -> Iterator[Finding]:
-        who, ticket = event.facts["request"], world.ticket(event)
-        if ticket is None or ticket.place is not Place.HELD:
-            yield Finding(
-                f"request {who!r} runs without a lease",
-                () if ticket is None else (ticket.queued, ticket.granted),
-            )
+        who, ticket = event.facts["request"], world.held(event)
+        yield from unleased(event, world, f"request {who!r} runs")
+        if ticket is None:
             return
         if number(event, "slot") not in ticket.slots:
             yield Finding(
@@ -98,43 +89,32 @@ class Runs(Rule):
                 )
 
 
-@dataclass
-class Disconnects(Rule):
+class Disconnects(Promise):
     """A client that is gone waits no longer, for a slot or for a load that somebody else drives.
 
     A lease is excused that a run was ever made under, since the engine needs its time to stop and
     the session to be made usable; that drives a load or a teardown; that is stuck; or that is a
     manager's, whose work is done to its end.
-
-    Attributes:
-        tolerance_s: How much later than promised a thing may happen.
     """
 
     name = "disconnect"
-    kinds = tuple(Kind)
 
-    tolerance_s: float
-    _due: Agenda = field(default_factory=Agenda)
-
-    def see(self, event: Event, world: World) -> Iterator[Finding]:
-        """See `Rule.see`."""
-        yield from self._overdue(event.at, world)
+    def note(self, event: Event, world: World) -> Iterator[Finding]:
+        """See `Promise.note`."""
+        del world
         if event.kind is Kind.DISCONNECTED:
-            self._due.put(event.at + DISCONNECT_S + self.tolerance_s, event)
+            self.promise(event, DISCONNECT_S)
+        yield from ()
 
-    def end(self, last: Event, world: World) -> Iterator[Finding]:
-        """See `Rule.end`."""
-        yield from self._overdue(last.at, world)
-
-    def _overdue(self, now: float, world: World) -> Iterator[Finding]:
-        for gone in self._due.before(now):
-            for ticket in world.requests.get(text(gone, "request"), []):
-                if not _may_stay(ticket, world):
-                    yield Finding(
-                        f"the client of {ticket} is gone, and it is {ticket.place.value} "
-                        f"{(now - gone.at) * 1000:.0f} ms later",
-                        (ticket.queued, gone),
-                    )
+    def due(self, promised: Event, late_ms: float, world: World) -> Iterator[Finding]:
+        """See `Promise.due`."""
+        for ticket in world.requests.get(text(promised, "request"), []):
+            if not _may_stay(ticket, world):
+                yield Finding(
+                    f"the client of {ticket} is gone, and it is {ticket.place.value} "
+                    f"{late_ms:.0f} ms later",
+                    (ticket.queued, promised),
+                )
 
 
 def _may_stay(ticket: Ticket, world: World) -> bool:

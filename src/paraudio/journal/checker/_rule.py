@@ -2,12 +2,12 @@
 
 import heapq
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import ClassVar, NamedTuple
 
 from paraudio.journal._events import Event, Kind
-from paraudio.journal.checker._world import World
+from paraudio.journal.checker._world import Place, World
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +72,54 @@ class Rule:
         """Judge what the whole journal leaves behind; the findings belong to its last event."""
         del last, world
         yield from ()
+
+
+@dataclass
+class Promise(Rule):
+    """A rule of what must have happened by a time; each promise is looked at when it is due.
+
+    Attributes:
+        tolerance_s: How much later than promised a thing may happen.
+    """
+
+    kinds = tuple(Kind)
+
+    tolerance_s: float
+    _due: Agenda = field(default_factory=Agenda)
+
+    def see(self, event: Event, world: World) -> Iterator[Finding]:
+        """See `Rule.see`."""
+        yield from self._overdue(event.at, world)
+        yield from self.note(event, world)
+
+    def end(self, last: Event, world: World) -> Iterator[Finding]:
+        """See `Rule.end`."""
+        yield from self._overdue(last.at, world)
+
+    def promise(self, event: Event, within_s: float) -> None:
+        """Look at an event again so many seconds after it."""
+        self._due.put(event.at + within_s + self.tolerance_s, event)
+
+    def note(self, event: Event, world: World) -> Iterator[Finding]:
+        """Make the promises of an event, and judge it."""
+        raise NotImplementedError
+
+    def due(self, promised: Event, late_ms: float, world: World) -> Iterator[Finding]:
+        """Judge an event that made a promise, so long after it."""
+        raise NotImplementedError
+
+    def _overdue(self, now: float, world: World) -> Iterator[Finding]:
+        for promised in self._due.before(now):
+            yield from self.due(promised, (now - promised.at) * 1000, world)
+
+
+def unleased(event: Event, world: World, what: str) -> Iterator[Finding]:
+    """What is wrong if the ticket of an event holds no lease."""
+    ticket = world.ticket(event)
+    if ticket is None:
+        yield Finding(f"{what} under ticket {event.facts['ticket']}, which was never queued")
+    elif ticket.place is not Place.HELD:
+        yield Finding(
+            f"{what} under {ticket}, which is {ticket.place.value}",
+            (ticket.queued, ticket.granted),
+        )

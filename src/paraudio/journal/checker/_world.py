@@ -181,6 +181,11 @@ class World:
         """The ticket that an event names, if it was ever queued."""
         return self.model(event).tickets.get(number(event, "ticket"))
 
+    def held(self, event: Event) -> Ticket | None:
+        """The ticket that an event names, if it holds a lease."""
+        ticket = self.ticket(event)
+        return ticket if ticket is not None and ticket.place is Place.HELD else None
+
     def phase_is(self, *phases: str) -> bool:
         """Whether the server is in one of these phases."""
         return self.phase is not None and self.phase.facts["phase"] in phases
