@@ -1,6 +1,7 @@
 """Every operation in every state of a model: what it waits for, answers, and leaves behind."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import pytest
 from tests.lifecycle.stage import Stage, having, open_stage, spec
@@ -35,6 +36,16 @@ async def _reach(stage: Stage, state: str, slots: int) -> None:
     assert stage.model("m").state == state
 
 
+@asynccontextmanager
+async def _in_state(
+    state: str, slots: int, *others: ModelSpec, limit: int = 0
+) -> AsyncIterator[Stage]:
+    """A stage with model M in a state, an idle neighbour B that is loaded, and others."""
+    async with open_stage(_model(slots), spec("b"), *others, max_loaded_models=limit) as stage:
+        await _reach(stage, state, slots)
+        yield stage
+
+
 def _older_ended(stage: Stage, state: str) -> float:
     """When the work ended that was there before the operation, which has to be well."""
     if state == "unloaded":
@@ -59,8 +70,7 @@ Act = Callable[[Stage], Awaitable[None]]
 async def test_a_request_runs_as_soon_as_the_model_lets_it(
     autojump_clock: MockClock, state: str, slots: int
 ) -> None:
-    async with open_stage(_model(slots), spec("b")) as stage:
-        await _reach(stage, state, slots)
+    async with _in_state(state, slots) as stage:
         began = stage.now
         await stage.ask("op", "m")
         await stage.done()
@@ -83,8 +93,7 @@ async def test_a_request_runs_as_soon_as_the_model_lets_it(
 async def test_a_registration_waits_for_older_work_and_ends_ready(
     autojump_clock: MockClock, state: str, slots: int
 ) -> None:
-    async with open_stage(_model(slots), spec("b")) as stage:
-        await _reach(stage, state, slots)
+    async with _in_state(state, slots) as stage:
         await stage.register("op", _model(slots, "/new"))
         await stage.ask("younger", "m")
         await stage.done()
@@ -103,8 +112,7 @@ async def test_a_registration_waits_for_older_work_and_ends_ready(
 async def test_an_unload_waits_for_older_work_and_is_idempotent(
     autojump_clock: MockClock, state: str, slots: int
 ) -> None:
-    async with open_stage(_model(slots), spec("b")) as stage:
-        await _reach(stage, state, slots)
+    async with _in_state(state, slots) as stage:
         await stage.unload("op", "m")
         await stage.unload("again", "m")
         await stage.done()
@@ -123,8 +131,7 @@ async def test_an_unload_waits_for_older_work_and_is_idempotent(
 async def test_a_bulk_unload_frees_the_idle_neighbour_before_it_waits(
     autojump_clock: MockClock, state: str, slots: int
 ) -> None:
-    async with open_stage(_model(slots), spec("b")) as stage:
-        await _reach(stage, state, slots)
+    async with _in_state(state, slots) as stage:
         began = stage.now
         await stage.unload_many("op", ["m", "b", "m"])
         assert not stage.model("b").loaded
@@ -142,9 +149,7 @@ async def test_a_bulk_unload_frees_the_idle_neighbour_before_it_waits(
 async def test_an_eviction_takes_who_is_idle_and_resident(
     autojump_clock: MockClock, state: str, slots: int
 ) -> None:
-    models = (_model(slots), spec("b"), spec("c"), spec("d"))
-    async with open_stage(*models, max_loaded_models=2) as stage:
-        await _reach(stage, state, slots)
+    async with _in_state(state, slots, spec("c"), spec("d"), limit=2) as stage:
         if state == "ready":
             await stage.done()
             await stage.ask("neighbour again", "b")
@@ -204,8 +209,7 @@ async def test_a_request_behind_a_change_that_fails_loads_the_new_configuration_
 async def test_status_tells_all_and_takes_nothing(
     autojump_clock: MockClock, state: str, slots: int
 ) -> None:
-    async with open_stage(_model(slots), spec("b")) as stage:
-        await _reach(stage, state, slots)
+    async with _in_state(state, slots) as stage:
         history = len(stage.journal)
         whole = stage.runtime.snapshot()
         seen = stage.model("m")
@@ -228,8 +232,7 @@ async def test_status_tells_all_and_takes_nothing(
 async def test_a_shutdown_ends_every_state_unloaded(
     autojump_clock: MockClock, state: str, slots: int
 ) -> None:
-    async with open_stage(_model(slots), spec("b")) as stage:
-        await _reach(stage, state, slots)
+    async with _in_state(state, slots) as stage:
         stage.runtime.drain()
         await stage.ask("late", "m")
         assert stage.ends()["late"][0] == "shutting_down"

@@ -1,6 +1,7 @@
 """Two models in every situation of the contract, and five things that can be asked of them."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import pytest
 from tests.lifecycle.stage import Stage, open_stage, spec
@@ -108,6 +109,16 @@ SITUATIONS: dict[str, Situation] = {
 }
 
 
+@asynccontextmanager
+async def _in_situation(
+    situation: str, slots: int, *, guarded: bool = False
+) -> AsyncIterator[Stage]:
+    """A stage with both models in a situation; cold loads are guarded, or not."""
+    async with open_stage(_a(slots), _b(slots), min_free_memory_mb=int(guarded)) as stage:
+        await SITUATIONS[situation](stage, slots)
+        yield stage
+
+
 CELLS = {"both_running": "both_loading_or_running"}
 """The contract's names of situations that have another one there."""
 
@@ -148,8 +159,7 @@ def _gone(situation: str) -> bool:
 
 @pytest.mark.parametrize(("situation", "slots"), _cells("request_a"))
 async def test_a_request_to_a(autojump_clock: MockClock, situation: str, slots: int) -> None:
-    async with open_stage(_a(slots), _b(slots)) as stage:
-        await SITUATIONS[situation](stage, slots)
+    async with _in_situation(situation, slots) as stage:
         began = stage.now
         await stage.ask("op", "a")
         await stage.done()
@@ -174,8 +184,7 @@ async def test_a_request_to_a(autojump_clock: MockClock, situation: str, slots: 
 
 @pytest.mark.parametrize(("situation", "slots"), _cells("request_b"))
 async def test_a_request_to_b(autojump_clock: MockClock, situation: str, slots: int) -> None:
-    async with open_stage(_a(slots), _b(slots)) as stage:
-        await SITUATIONS[situation](stage, slots)
+    async with _in_situation(situation, slots) as stage:
         began = stage.now
         await stage.ask("op", "b")
         expected = began + 2
@@ -209,8 +218,7 @@ A_MEANWHILE = {
 
 @pytest.mark.parametrize(("situation", "slots"), _cells("reconfigure_a"))
 async def test_a_change_of_a(autojump_clock: MockClock, situation: str, slots: int) -> None:
-    async with open_stage(_a(slots), _b(slots)) as stage:
-        await SITUATIONS[situation](stage, slots)
+    async with _in_situation(situation, slots) as stage:
         began = stage.now
         await stage.register("op", _a(slots, "/new"))
         await stage.ask("younger", "a", run_ms=0)
@@ -229,8 +237,7 @@ async def test_a_change_of_a(autojump_clock: MockClock, situation: str, slots: i
 
 @pytest.mark.parametrize(("situation", "slots"), _cells("unload_a"))
 async def test_an_unload_of_a(autojump_clock: MockClock, situation: str, slots: int) -> None:
-    async with open_stage(_a(slots), _b(slots)) as stage:
-        await SITUATIONS[situation](stage, slots)
+    async with _in_situation(situation, slots) as stage:
         began = stage.now
         await stage.unload("op", "a")
         await stage.done()
@@ -243,8 +250,7 @@ async def test_an_unload_of_a(autojump_clock: MockClock, situation: str, slots: 
 
 @pytest.mark.parametrize(("situation", "slots"), _cells("unload_a_and_b"))
 async def test_a_bulk_unload_of_both(autojump_clock: MockClock, situation: str, slots: int) -> None:
-    async with open_stage(_a(slots), _b(slots)) as stage:
-        await SITUATIONS[situation](stage, slots)
+    async with _in_situation(situation, slots) as stage:
         began = stage.now
         idle_b = situation.endswith("b_ready")
         await stage.unload_many("op", ["a", "b"])
@@ -267,8 +273,7 @@ async def test_a_bulk_unload_of_both(autojump_clock: MockClock, situation: str, 
 async def test_a_request_to_a_full_model_leaves_at_its_bound(
     autojump_clock: MockClock, slots: int
 ) -> None:
-    async with open_stage(_a(slots), _b(slots)) as stage:
-        await _a_full_queued_b_ready(stage, slots)
+    async with _in_situation("a_full_queued_b_ready", slots) as stage:
         began = stage.now
         await stage.ask("op", "a", bound_ms=2000)
         await stage.done()
@@ -283,8 +288,7 @@ async def test_a_request_to_a_full_model_leaves_at_its_bound(
 async def test_a_request_to_a_takes_no_spare_slot_before_a_manager_that_came_first(
     autojump_clock: MockClock, slots: int
 ) -> None:
-    async with open_stage(_a(slots), _b(slots)) as stage:
-        await _a_running_spare_b_ready(stage, slots)
+    async with _in_situation("a_running_spare_b_ready", slots) as stage:
         began = stage.now
         await stage.unload("manager", "a")
         await stage.ask("op", "a")
@@ -301,8 +305,7 @@ async def test_a_request_to_a_takes_no_spare_slot_before_a_manager_that_came_fir
 async def test_a_warm_b_passes_the_guard_that_a_load_holds(
     autojump_clock: MockClock, slots: int
 ) -> None:
-    async with open_stage(_a(slots), _b(slots), min_free_memory_mb=1) as stage:
-        await _a_loading_b_ready(stage, slots)
+    async with _in_situation("a_loading_b_ready", slots, guarded=True) as stage:
         began = stage.now
         await stage.ask("op", "b")
         await stage.pass_time(2)
@@ -319,8 +322,7 @@ async def test_a_warm_b_passes_the_guard_that_a_load_holds(
 async def test_where_cold_loads_are_guarded_b_loads_after_a_and_everybody_is_served(
     autojump_clock: MockClock, slots: int
 ) -> None:
-    async with open_stage(_a(slots), _b(slots), min_free_memory_mb=1) as stage:
-        await _both_loading_or_running(stage, slots)
+    async with _in_situation("both_loading_or_running", slots, guarded=True) as stage:
         await stage.ask("op a", "a")
         await stage.ask("op b", "b")
         await stage.done()
