@@ -14,9 +14,11 @@ import trio
 import trio.testing
 
 from paraudio.errors import ConfigError
-from paraudio.journal import Journal, Kind, read
+from paraudio.journal import Event, Journal, Kind, read
 from paraudio.journal import _journal as journal_module
 from paraudio.journal import _writer as writer_module
+from paraudio.journal._format import decode_event, encode_event
+from paraudio.spec import Json
 
 
 def tick(journal: Journal, times: int = 1) -> None:
@@ -195,6 +197,34 @@ async def test_a_pipe_is_written_to(tmp_path: Path) -> None:
         tick(journal, 3)
     reader.join()
     assert got[0].count(b"\n") == 4
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(
+            0,
+            -7,
+            10**30,
+            1.5,
+            True,
+            False,
+            None,
+            "",
+            "a b",
+            'q"uo\\te',
+            "\n\t\x00\x7f",
+            "\u00fc\U0001f600",
+        ),
+        *("\ud800", [], [0, 1], ["a", None, [True]], {}, {"k": ["v", {"w": 1}]}),
+    ],
+)
+def test_every_value_comes_back_as_it_was(value: Json) -> None:
+    event = Event(3, 1.25, Kind.CUT, 'm"odel', {"what": "", "value": value})
+    line = encode_event(event)
+    assert line.isascii()
+    assert line.count(b"\n") == 1
+    assert decode_event(line, 2) == event
 
 
 async def test_what_json_cannot_say_is_written_as_its_repr(tmp_path: Path) -> None:
