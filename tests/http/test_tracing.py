@@ -14,6 +14,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
+from tests.http import realtimekit
 from tests.http.conftest import OpenWorld, World, spec
 from trio.testing import MockClock
 
@@ -224,6 +225,21 @@ async def test_a_parent_that_was_not_sampled_keeps_its_request_out(
             assert reply.status == 200
         roots = [span for span in await traced.spans() if span.kind is SpanKind.SERVER]
     assert [span.parent for span in roots] == [None] * 4
+
+
+async def test_a_websocket_is_one_span_from_its_head_to_its_close(open_world: OpenWorld) -> None:
+    async with tracing(open_world) as traced, trio.open_nursery() as nursery:
+        headers = {"traceparent": f"00-{TRACE}-{PARENT}-01"}
+        socket = await realtimekit.connect(traced.world.client.app, nursery, headers=headers)
+        assert await traced.spans() == []
+        socket.leave()
+        await socket.ended.wait()
+        root = await traced.one()
+    assert root.name == "GET /v1/realtime"
+    assert root.attributes is not None
+    assert root.attributes["paraudio.model"] == "ears"
+    assert root.parent is not None
+    assert f"{root.parent.span_id:016x}" == PARENT
 
 
 def event(kind: Kind, **facts: Any) -> Event:
