@@ -27,7 +27,7 @@ from queue import SimpleQueue
 from typing import Final, TypeAlias
 
 from tools.mutations import KINDS, PACKAGE, Mutant, mutants
-from tools.trial import passes
+from tools.trial import try_tests
 
 ROOT: Final = Path(__file__).parents[1]
 COPIED: Final = ("src", "tests", "tools", "docs", "pyproject.toml")
@@ -37,28 +37,28 @@ PATIENCE: Final = 4
 """How many times longer than usual a run of tests may compute; a mutant that loops is killed."""
 LONGEST_S: Final = 1800
 
-FAST: Final = {
-    "admission": [
-        # What needs no event loop comes first: it fails where another test waits for ever.
-        "tests/admission/test_inbox.py",
-        "tests/admission/test_line.py",
-        "tests/admission/test_line_changes.py",
-        "tests/admission",
-        "--ignore=tests/admission/test_line_machine.py",
-        "--ignore=tests/admission/test_scale.py",
-    ],
-    "lifecycle": ["tests/lifecycle", "--ignore=tests/lifecycle/test_machine.py"],
-}
+FAST: Final = {"admission": ["tests/admission"], "lifecycle": ["tests/lifecycle"]}
+NOT_FAST: Final = {"test_line_machine.py", "test_scale.py", "test_machine.py", "test_mutate.py"}
+"""Files that are not among the fast tests of their room, or that judge the mutants themselves."""
+WITHOUT_A_LOOP: Final = ("test_inbox.py", "test_line.py", "test_line_changes.py")
+"""What needs no event loop comes first: it fails where another test waits for ever."""
 SLOW: Final = {
-    "admission": ["tests/admission", "tests/lifecycle", "tests/contract", OF_ITSELF],
+    "admission": ["tests/admission", "tests/lifecycle", "tests/contract"],
     "lifecycle": [
         "tests/lifecycle/test_machine.py",
         "tests/contract",
-        OF_ITSELF,
         "tests/server",
         "tests/http",
     ],
 }
+
+
+def fast_tests(root: Path, places: Sequence[str]) -> list[str]:
+    """The files of the fast tests, in the order in which they are run."""
+    files = [file for place in places for file in sorted((root / place).rglob("test_*.py"))]
+    chosen = [file for file in files if file.name not in NOT_FAST]
+    chosen.sort(key=lambda file: file.name not in WITHOUT_A_LOOP)
+    return [str(file.relative_to(root)) for file in chosen]
 
 
 class Workshop:
@@ -83,11 +83,10 @@ class Workshop:
         place = self._free.get()
         try:
             for suite in suites:
-                began = time.perf_counter()
-                if not passes(place, suite, LONGEST_S):
+                run = try_tests(place, suite, LONGEST_S)
+                if run.passed is not True:
                     return False
-                took = time.perf_counter() - began
-                self._patience[tuple(suite)] = PATIENCE * took + 10
+                self._patience[tuple(suite)] = PATIENCE * run.computed_s + 10
             return True
         finally:
             self._free.put(place)
@@ -100,7 +99,7 @@ class Workshop:
         _write(file, mutant.source)
         try:
             for name, suite in zip(("fast", "slow"), suites, strict=False):
-                passed = passes(place, suite, self._patience[tuple(suite)])
+                passed = try_tests(place, suite, self._patience[tuple(suite)]).passed
                 if not passed:
                     return "time" if passed is None else name
             return "nobody"
@@ -241,7 +240,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as base, ThreadPoolExecutor(options.jobs) as pool:
         workshop = Workshop(root, Path(base), options.jobs)
         for room in options.rooms:
-            suites = [options.tests or FAST[room], *([] if options.fast else [SLOW[room]])]
+            suites = [options.tests or fast_tests(root, FAST[room])]
+            if not options.fast:
+                suites.append([*SLOW[room], OF_ITSELF])
             if not workshop.measure(suites):
                 tell(f"the tests of {room} fail without any mutant")
                 return 1

@@ -8,8 +8,11 @@ import os
 import resource
 import signal
 import sys
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -23,24 +26,42 @@ _CONTEXT = get_context("forkserver")
 _CONTEXT.set_forkserver_preload(LIBRARIES)
 
 
-def passes(place: Path, suite: Sequence[str], patience_s: float) -> bool | None:
-    """Whether tests of a copy of the project pass; None if they did not end.
+@dataclass(frozen=True)
+class Run:
+    """A run of tests.
+
+    Attributes:
+        passed: Whether all passed; None if they did not end.
+        computed_s: Seconds that they computed, if they ended.
+    """
+
+    passed: bool | None
+    computed_s: float
+
+
+def try_tests(place: Path, suite: Sequence[str], patience_s: float) -> Run:
+    """Run tests of a copy of the project.
 
     Args:
         place: The copy.
         suite: What pytest is told to run.
         patience_s: Seconds that they may compute.
     """
-    run = _CONTEXT.Process(target=_run, args=(str(place), list(suite), int(patience_s)))
+    here, there = _CONTEXT.Pipe(duplex=False)
+    run = _CONTEXT.Process(target=_run, args=(str(place), list(suite), int(patience_s), there))
     run.start()
+    there.close()
     run.join(WAITING * patience_s)
-    if run.exitcode is None:
-        os.killpg(run.pid or 0, signal.SIGKILL)
+    if run.exitcode is None and run.pid is not None:
+        os.killpg(run.pid, signal.SIGKILL)
         run.join()
-    return None if run.exitcode == -signal.SIGKILL else run.exitcode == 0
+    killed = run.exitcode == -signal.SIGKILL
+    computed_s: float = 0.0 if killed or not here.poll() else here.recv()
+    here.close()
+    return Run(None if killed else run.exitcode == 0, computed_s)
 
 
-def _run(place: str, suite: list[str], patience_s: int) -> NoReturn:
+def _run(place: str, suite: list[str], patience_s: int, computed: Connection) -> NoReturn:
     """What the process does."""
     os.setsid()
     os.chdir(place)
@@ -57,4 +78,6 @@ def _run(place: str, suite: list[str], patience_s: int) -> NoReturn:
     # Whatever else is installed beside the project has no say in its tests, and costs time.
     others = ["-p", "no:cacheprovider", "-p", "no:schemathesis"]
     early = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
-    os._exit(pytest.main(["-x", "-q", *others, *early, *suite]))
+    code = pytest.main(["-x", "-q", *others, *early, *suite])
+    computed.send(time.process_time())
+    os._exit(code)
