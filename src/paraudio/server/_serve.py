@@ -22,7 +22,7 @@ from paraudio.lifecycle import Runtime
 from paraudio.server._bind import open_listeners, url_of
 from paraudio.server._compose import open_isolations, resolved, runtime_settings
 from paraudio.server._custom import CustomListeners, Listener, Service
-from paraudio.server._memory import settle_memory
+from paraudio.server._memory import return_memory, settle_memory
 from paraudio.server._notify import READY, STOPPING, notify
 from paraudio.server._progress import Progress, logged_progress
 from paraudio.server._report import Report
@@ -74,6 +74,7 @@ def run(
         ConfigError: The address cannot be listened on, a model cannot be registered, or the backend
             cannot be had.
     """
+    return_memory()
     settings = resolved(settings)
     report = Report()
     refused: list[ConfigError] = []
