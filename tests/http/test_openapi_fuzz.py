@@ -26,7 +26,12 @@ from paraudio.store import Shelf, Store
 from paraudio.transport import Server, open_tcp
 
 SECONDS: Final = float(os.environ.get("PARAUDIO_FUZZ_S", "0"))
-SETTINGS: Final[Mapping[str, Any]] = {"ui_management": True, "parallel_jobs": True}
+KEY: Final = "a-key-that-is-long-enough"
+SETTINGS: Final[Mapping[str, Any]] = {
+    "ui_management": True,
+    "parallel_jobs": True,
+    "api_keys": (KEY,),
+}
 EXAMPLES: Final = 5
 """How much of each operation is tried where no time is given."""
 
@@ -44,6 +49,7 @@ CHECKS: Final = (
     "missing_required_header",
     "unsupported_method",
     "allow_header_conformance",
+    "ignored_auth",
 )
 
 
@@ -139,6 +145,7 @@ async def test_schemathesis_finds_nothing(open_world: OpenWorld, tmp_path: Path)
             [
                 *(sys.executable, "-m", "schemathesis.cli", "run", str(document), f"--url={url}"),
                 f"--checks={','.join(CHECKS)}",
+                f"--header=Authorization: Bearer {KEY}",
                 "--phases=coverage,fuzzing",
                 "--suppress-health-check=all",
                 "--warnings=off",
