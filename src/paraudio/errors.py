@@ -75,6 +75,12 @@ class HeadTooLargeError(ParaudioError):
     code = "headers_too_large"
 
 
+class EmptyBufferError(InvalidRequestError):
+    """A realtime session has no sound to commit; the code is OpenAI's."""
+
+    code = "input_audio_buffer_commit_empty"
+
+
 class UnauthorizedError(ParaudioError):
     """A key is needed and none, or a wrong one, was given."""
 

@@ -253,7 +253,8 @@ async def test_an_error_names_the_event_that_is_at_fault(
     async with session(open_world) as (_, open_socket):
         socket = await open_socket()
         socket.say("input_audio_buffer.commit", event_id="mine")
-        assert (await socket.saw("error"))["error"]["event_id"] == "mine"
+        error = (await socket.saw("error"))["error"]
+        assert (error["event_id"], error["code"]) == ("mine", "input_audio_buffer_commit_empty")
 
 
 async def test_an_append_has_a_bound_and_what_is_within_is_taken(

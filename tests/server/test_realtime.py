@@ -136,6 +136,7 @@ async def _listen(url: str, pieces: list[str], wanted: int) -> list[str]:
         return said
 
 
+@pytest.mark.models
 async def test_what_two_speakers_say_at_once_is_understood_as_they_say_it(
     tmp_path: Path, model_store: Store
 ) -> None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from paraudio.engines import Boundary
-from paraudio.errors import InvalidRequestError
+from paraudio.errors import EmptyBufferError, InvalidRequestError
 from paraudio.http import _realtime_events as events
 from paraudio.http._realtime_config import Config, Detection
 from paraudio.http._realtime_events import Dialect, Emit
@@ -104,7 +104,7 @@ class Machine:
         Everything that was sent must have been heard.
 
         Raises:
-            InvalidRequestError: There is nothing to commit.
+            EmptyBufferError: There is nothing to commit.
         """
         if self._open is not None:
             self._close(self.heard, stopped=False)
@@ -117,7 +117,7 @@ class Machine:
             self._begin(item)
             self._commit(item)
         else:
-            raise InvalidRequestError(
+            raise EmptyBufferError(
                 "the input audio buffer is empty: append sound with speech before the commit",
                 param="type",
             )
