@@ -424,6 +424,39 @@ async def test_a_run_that_fails_fails_its_item_only(
         ]
 
 
+async def test_a_worker_that_dies_costs_its_own_item_only(
+    open_world: OpenWorld, autojump_clock: MockClock
+) -> None:
+    slow = spec(EARS, session_options={"run_ms": 200})
+    async with session(open_world, slow, VAD) as (world, open_socket):
+        socket = await open_socket()
+        await socket.speak(1)
+        await _reach(world, "running")
+        world.isolation.crash("ears")
+        await socket.speak(1, loud=False)
+        assert (await socket.saw(".failed"))["error"]["code"] == "backend_crashed"
+        await socket.speak(1)
+        await socket.speak(1, loud=False)
+        await socket.saw(".completed")
+
+
+async def test_a_detector_that_dies_is_told_of_and_another_listens_on(
+    open_world: OpenWorld, autojump_clock: MockClock
+) -> None:
+    slow = spec(VAD, session_options={"run_ms": 20})
+    async with session(open_world, EARS, slow) as (world, open_socket):
+        socket = await open_socket()
+        await socket.speak(1)
+        world.isolation.crash("vad")
+        socket.sound(0.5)
+        assert (await socket.saw("error"))["error"]["code"] == "backend_crashed"
+        await socket.saw(".completed")  # what was heard of what was being said
+        await trio.sleep(2)
+        await socket.speak(1)
+        await socket.speak(1, loud=False)
+        await socket.saw(".completed", 2)
+
+
 # Bounds.
 
 
