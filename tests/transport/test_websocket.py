@@ -1,9 +1,12 @@
+import ssl
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 import trio.testing
+import trustme
 from hypercorn.protocol.ws_stream import WebsocketBuffer
 from tests.transport.kit import (
     Message,
@@ -28,7 +31,7 @@ from wsproto.events import (
 from wsproto.events import Message as WsMessage
 from wsproto.extensions import PerMessageDeflate
 
-from paraudio.transport import ASGIApp, Limits
+from paraudio.transport import ASGIApp, Limits, tls_context
 from paraudio.transport._limits import TURN
 from paraudio.transport._websocket import PING_S
 
@@ -360,3 +363,23 @@ async def test_a_refusal_can_say_why() -> None:
         answer = await client.answer()
         assert (answer.status, answer.body) == (404, b"no\n")
         await client.ended()
+
+
+async def test_a_websocket_over_tls(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    issued = authority.issue_cert("localhost", "127.0.0.1")
+    issued.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
+    issued.private_key_pem.write_to_path(tmp_path / "key.pem")
+    client_tls = ssl.create_default_context()
+    authority.configure_trust(client_tls)
+    server_tls = tls_context(str(tmp_path / "cert.pem"), str(tmp_path / "key.pem"))
+    async with serving(websockets(echo), ssl_context=server_tls, client_tls=client_tls) as served:
+        websocket = await connect_ws(served)
+        await websocket.send(TextMessage(data="x" * 100_000))
+        got = ""
+        while len(got) < 100_000:
+            event = await websocket.next()
+            assert isinstance(event, TextMessage)
+            got += event.data
+        await websocket.send(CloseConnection(code=1000))
+        assert (await websocket.closed()).code == 1000
