@@ -92,6 +92,18 @@ def test_deep_nesting_around_a_long_text_is_refused_and_not_an_error_of_ours() -
             assert "nested too deeply" in error.message  # noqa: PT017 - either is right
 
 
+@pytest.mark.parametrize(
+    "text", ['"' * 100, "\\" * 99 + '"', "\\" * 100 + "a", '"\\' * 60], ids=range(4)
+)
+@pytest.mark.parametrize("most", [3, 10**6])
+def test_texts_full_of_marks_are_left_to_the_parser(
+    text: str, most: int, monkeypatch: pytest.MonkeyPatch, short: None
+) -> None:
+    monkeypatch.setattr(_lift, "_MOST_QUOTES", most)
+    value = {"a": "A" * 50, "b": [text, "B" * 50], text: 1, "c": "C" * 50}
+    assert loads(json.dumps(value).encode()) == value
+
+
 def test_the_parser_does_not_see_a_long_text() -> None:
     lifted = Lifted(json.dumps({"a": LETTERS, "b": [LETTERS, 1]}).encode())
     assert len(lifted.rest) < 200

@@ -5,13 +5,20 @@ recording of an hour in base64 would hold up every other request. So such texts 
 piece, a mark stands in for each while the rest is parsed, and then they are put back.
 """
 
+import itertools
 import secrets
+from collections.abc import Iterator
 from typing import Final
 
 LONG: Final = 2**20
 """A longer document or text is treated so; a shorter one takes the parser a millisecond."""
 
 _SLICE: Final = 2**20
+
+_MOST_QUOTES: Final = 500_000
+"""Looking for long texts among more quotes would take longer than the parser does."""
+
+_MOST_SLASHES: Final = 64
 
 
 class Lifted:
@@ -43,8 +50,11 @@ class Lifted:
     def _lift(self, data: bytes) -> bytes:
         kept: list[bytes] = []
         done = at = 0
+        quotes = itertools.count()
         while (start := data.find(b'"', at)) >= 0:
-            end = _closing(data, start + 1)
+            end = _closing(data, start + 1, quotes)
+            if end is None:
+                break
             if end - start > LONG and (text := _plain(data, start + 1, end)) is not None:
                 kept += [data[done : start + 1], f"{self._mark}{len(self._texts)}".encode()]
                 self._texts.append(text)
@@ -58,17 +68,18 @@ class Lifted:
         return self._texts[int(value[len(self._mark) :])]
 
 
-def _closing(data: bytes, start: int) -> int:
-    """Where a text ends that begins at a place: its quote, or the end of all."""
+def _closing(data: bytes, start: int, quotes: Iterator[int]) -> int | None:
+    """Where a text that begins at a place ends; None where it does not, or it is hard to say."""
     at = start
-    while (at := data.find(b'"', at)) >= 0:
-        slashes = at
-        while slashes > start and data[slashes - 1] == ord("\\"):
-            slashes -= 1
-        if (at - slashes) % 2 == 0:
+    while (at := data.find(b'"', at)) >= 0 and next(quotes) < _MOST_QUOTES:
+        before = data[max(start, at - _MOST_SLASHES) : at]
+        slashes = len(before) - len(before.rstrip(b"\\"))
+        if slashes == _MOST_SLASHES:
+            return None
+        if slashes % 2 == 0:
             return at
         at += 1
-    return len(data)
+    return None
 
 
 def _plain(data: bytes, start: int, end: int) -> str | None:
