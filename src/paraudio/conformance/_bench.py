@@ -9,6 +9,7 @@ by lower bounds of time, which hold however slow anybody is.
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from itertools import pairwise
+from math import inf
 from typing import Any, Final
 
 import trio
@@ -302,13 +303,18 @@ class Bench:
         if hold is not None and hold.done:
             raise TooSlowError(f"{call} ended only after {hold}, for which it must not wait")
 
-    def still(self, hold: Call | None) -> None:
+    def still(self, hold: Call | None, until: float = inf) -> None:
         """Make sure that what has to last for a judgement has lasted.
 
+        Args:
+            hold: What lasts.
+            until: The moment before which it cannot have ended in the server: its answer, which
+                takes its time, is no proof that it went on until then.
+
         Raises:
-            TooSlowError: It has not.
+            TooSlowError: It has not, or may not have.
         """
-        if hold is not None and hold.done:
+        if hold is not None and (hold.done or trio.current_time() >= until):
             raise TooSlowError(f"{hold} had ended before it could be judged")
 
     def not_before(self, call: Call, moment: float, what: str) -> None:

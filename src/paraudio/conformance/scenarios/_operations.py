@@ -68,7 +68,7 @@ async def status(bench: Bench, state: str, stage: Stage) -> None:
     """Seen as it is, without waiting for anything."""
     listed = await bench.row("a")
     shown = await bench.good(bench.start("status", "GET", f"/v1/models/{bench.name('a')}"))
-    bench.still(stage.hold_a)
+    bench.still(stage.hold_a, stage.free_a)
     for row in (listed, shown):
         bench.expect(row.get("state") == state, f"state is {row.get('state')!r}, not {state!r}")
         if state != "reconfiguring":
