@@ -108,6 +108,15 @@ def test_a_codec_that_is_not_taken_is_a_clear_refusal() -> None:
         decode(made)
 
 
+@pytest.mark.parametrize("name", [name for name in FILES if "mkv" not in name])
+def test_what_a_phone_writes_behind_the_file_is_no_matter(name: str) -> None:
+    made = FILES[name](tone(1.0, 48_000))
+    trailer = b"SEFHx" + bytes(20) + b"\x18\0\0\0SEFT"
+    if name.startswith("flac"):
+        trailer = b"TAG" + bytes(125)
+    assert decode(made + trailer).seconds == pytest.approx(1.0, abs=0.05)
+
+
 def test_tags_in_any_encoding_are_no_matter() -> None:
     made = container("ipod", "aac", options={"movflags": "use_metadata_tags"})
     tag = made.replace(b"Lavf", b"\xff\xfe\xe9\x80")
