@@ -1,10 +1,12 @@
 """Slower tries, and what a run leaves behind."""
 
+import gc
 from typing import Any
 
 import httpx
 import pytest
 import trio
+import trio.testing
 from tests.conformance.inside import serving
 
 from paraudio.conformance import Verdict, _runner, conform
@@ -113,3 +115,18 @@ async def test_a_registration_that_arrives_after_the_unload_is_unloaded_too(
         await conform(url, only=[CELL], unit_s=0.01)
         assert late
         assert (await loaded(url))[1] == []
+
+
+async def test_a_request_that_is_left_while_it_is_sent_leaves_nothing_to_the_collector() -> None:
+    """A generator that is collected before its end warns, and warnings are errors here."""
+    [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    async with listener:
+        url = f"http://127.0.0.1:{listener.socket.getsockname()[1]}"
+        async with Wire(url, None) as wire, trio.open_nursery() as nursery:
+            # Nobody reads it, so it cannot be sent to its end.
+            call = wire.start(nursery, "large", wire.build("POST", "/", "x" * 2**26))
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            assert not call.done
+            call.leave()
+            await call.ended.wait()
+    gc.collect()

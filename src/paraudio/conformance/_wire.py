@@ -1,7 +1,7 @@
 """Requests to the server, and answers that are there whole."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -118,6 +118,35 @@ class Call:
         return self.label
 
 
+class _Body(httpx.AsyncByteStream):
+    """A body in one piece.
+
+    Httpx's own is a generator: a request that is cancelled while it is sent would leave it to the
+    garbage collector.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return _Pieces([self._content])
+
+
+class _Pieces:
+    """Pieces of a body, once."""
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self._pieces = pieces
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if not self._pieces:
+            raise StopAsyncIteration
+        return self._pieces.pop(0)
+
+
 class Wire:
     """The connections to one server; use it as a context manager.
 
@@ -154,9 +183,12 @@ class Wire:
         """A request; with a body it is JSON."""
         content = None if body is None else json.dumps(body).encode()
         kind = {} if content is None else {"Content-Type": "application/json"}
-        return self._client.build_request(
+        request = self._client.build_request(
             method, path, content=content, headers={**kind, **(headers or {})}
         )
+        if content is not None:
+            request.stream = _Body(content)
+        return request
 
     def start(
         self,
