@@ -19,6 +19,8 @@ pytestmark = [pytest.mark.process, pytest.mark.models]
 
 SERVERS = ["parallel", "processes", "serial"]
 LONG_MS = 60_000
+WORK_S = 2.0
+"""What a load and four runs at once take on two cores with nothing else to do."""
 
 
 @pytest.fixture(params=SERVERS)
@@ -228,16 +230,19 @@ async def test_c18_health_answers_while_a_model_loads_and_four_run(parallel: Ser
     async def speak() -> None:
         assert (await parallel.post(SPEECH, {"model": "voice", "input": SENTENCE})).status == 200
 
+    began = time.perf_counter()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(poll)
         async with trio.open_nursery() as speaking:
             for _ in range(4):
                 speaking.start_soon(speak)
         done.set()
-    # The bound is for a machine with nothing else to do; one answer in ten may meet its business.
-    late = [seconds for seconds in times if seconds > 0.05]
-    assert len(late) <= 1 + len(times) // 10, times
-    assert max(times) < 0.5, times
+    # The bound is for a machine with nothing else to do, and grows with what the work itself takes
+    # on this one; one answer in ten may meet its business.
+    slowness = max(1.0, (time.perf_counter() - began) / WORK_S)
+    late = [seconds for seconds in times if seconds > 0.05 * slowness]
+    assert len(late) <= 1 + len(times) // 10, (slowness, times)
+    assert max(times) < 0.5 * slowness, (slowness, times)
 
 
 async def test_c22_two_registrations_of_one_id_make_one_entry(parallel: Served) -> None:
