@@ -2,7 +2,9 @@
 
 import contextlib
 import io
+import resource
 import struct
+import sys
 import time
 import zlib
 from collections.abc import Iterator
@@ -142,6 +144,31 @@ def test_what_is_too_long_is_known_before_it_is_unpacked(
     monkeypatch.setattr("paraudio.audio._decode._read", unpack)
     with pytest.raises(InvalidRequestError, match="longer than 1 s"):
         decode(TOLD[name], max_seconds=1.0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it measures in the units of Linux")
+@pytest.mark.parametrize("hider", [b"stsd", b"abcd", b"udta", b"free"])
+def test_a_table_that_hides_takes_no_memory(hider: bytes) -> None:
+    data = m4a()
+    at = data.index(b"stsz") - 4
+    (size,) = struct.unpack_from(">I", data, at)
+    many = 30_000_000
+    hidden = box(hider, box(b"stsz", words(0, 1, many)))
+    if hider == b"stsd":
+        # Behind the fields of the entry, where its extensions are.
+        data = data.replace(b"stsz", b"none")
+        at = data.index(b"esds") - 4
+        size, hidden = 0, box(b"stsz", words(0, 1, many))
+    names = (b"stbl", b"minf", b"mdia", b"trak", b"moov")
+    for name in (b"mp4a", b"stsd", *names) if hider == b"stsd" else names:
+        place = data.rindex(name, 0, at) - 4
+        (was,) = struct.unpack_from(">I", data, place)
+        data = data[:place] + words(was + len(hidden) - size) + data[place + 4 :]
+    data = patched(data[:at] + hidden + data[at + size :], b"stsc", 12, many)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with contextlib.suppress(InvalidRequestError):
+        decode(data)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000
 
 
 def test_a_flac_that_says_too_little_is_refused_where_it_goes_on() -> None:

@@ -20,10 +20,16 @@ MAX_PIECES: Final = 4_000_000
 
 _MAX_BOXES: Final = 300_000
 _LOOK_EVERY: Final = 10_000
-_MAX_DEPTH: Final = 6
+_MAX_DEPTH: Final = 12
 _FOLDERS: Final = frozenset(
-    {b"moov", b"trak", b"mdia", b"minf", b"stbl", b"edts", b"moof", b"traf"}
+    {b"moov", b"trak", b"mdia", b"minf", b"stbl", b"edts", b"moof", b"traf", b"free", b"hoov"}
+    | {b"udta", b"dinf", b"sinf", b"schi", b"wave", b"tref", b"mvex", b"ilst", b"skip", b"strk"}
 )
+"""Boxes in which a demuxer looks for others, usual or not."""
+
+_WHOLE: Final = frozenset({b"mdat", b"moov", b"moof", b"trak", b"mdia", b"minf", b"stbl", b"traf"})
+"""Boxes without whose end a file is not complete."""
+
 _PLAIN_SOUND: Final = frozenset(
     {b"raw ", b"NONE", b"twos", b"sowt", b"in24", b"in32", b"fl32", b"fl64", b"lpcm", b"ipcm"}
     | {b"ulaw", b"alaw", b"fpcm"}
@@ -113,7 +119,7 @@ class _Walk:
                 (size,) = struct.unpack_from(">Q", self._data, begin)
                 begin += 8
             stop = end if size == 0 else min(at + size, end)
-            if at + size > len(self._data) and (name == b"mdat" or name in _FOLDERS):
+            if at + size > len(self._data) and name in _WHOLE:
                 raise UnusableError("the mp4 is cut off, or its boxes are damaged")
             if stop < begin:
                 return

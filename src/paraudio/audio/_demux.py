@@ -4,6 +4,7 @@ The library is told which container it is and which codecs may open: nothing is 
 is decoded, and nothing but the bytes at hand is opened, whatever a file refers to.
 """
 
+import ctypes
 import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -12,6 +13,7 @@ from typing import Any, Final, NoReturn, Self, cast
 
 import av
 import numpy as np
+from av import _core
 from av.audio import AudioStream
 from av.audio.codeccontext import AudioCodecContext
 from av.container import InputContainer
@@ -46,7 +48,7 @@ _OPTIONS: Final = {
     "protocol_whitelist": "",
     # Enough to know what the sound is; the picture beside it is of no interest.
     "probesize": "1000000",
-    "max_streams": "64",
+    "max_streams": "32",
 }
 _BUFFER_BYTES: Final = 1 << 18
 _MAX_BAD: Final = 0.1
@@ -64,10 +66,23 @@ _MICRO: Final = 1_000_000
 _MP3_SLACK: Final = 2 * 1152 + 1105
 """Frames that an mp3 may count and its decoder drop: one at each end, and the delay."""
 
+_MOST_AT_ONCE: Final = 128 << 20
+"""The most bytes that the libraries may ask for at once: tables can hide where nobody looks."""
+
 # Tags may be in any encoding; later releases take them as they are.
 _TAGS: Final[dict[str, Any]] = (
     {"metadata_errors": "replace"} if int(av.__version__.partition(".")[0]) < 19 else {}
 )
+
+
+def _bound_memory() -> None:
+    """Bound every allocation of the libraries; PyAV has no word for it, its libraries do."""
+    bound = getattr(ctypes.CDLL(_core.__file__), "av_max_alloc", None)
+    if bound is not None:
+        bound(ctypes.c_size_t(_MOST_AT_ONCE))
+
+
+_bound_memory()
 
 
 class DemuxSource:
