@@ -134,7 +134,8 @@ class Tally:
     """What became of the mutants of one room.
 
     Attributes:
-        mutants: How many there were.
+        of: How many there are, in all.
+        mutants: How many of them were tried.
         fast: How many the fast tests killed.
         slow: How many only the slow tests killed.
         time: How many were killed since the tests never ended.
@@ -143,6 +144,7 @@ class Tally:
         seconds: How long it took.
     """
 
+    of: int = 0
     mutants: int = 0
     fast: int = 0
     slow: int = 0
@@ -171,8 +173,8 @@ class Tally:
 
     def __str__(self) -> str:
         return (
-            f"{self.mutants} mutants, {self.share:.1%} killed: {self.fast} by fast tests, "
-            f"{self.slow} by slow ones, {self.time} since they never ended; "
+            f"{self.mutants} of {self.of} mutants, {self.share:.1%} killed: "
+            f"{self.fast} by fast tests, {self.slow} by slow ones, {self.time} since they never ended; "
             f"{self.survived} survived, {self.excused} excused, in {self.seconds} s"
         )
 
@@ -219,7 +221,7 @@ def _options() -> argparse.Namespace:
 def _chosen(room: str, options: argparse.Namespace, known: Mapping[str, str]) -> list[Mutant]:
     root = options.root.resolve()
     named = "" if options.among is None else options.among.read_text(encoding="utf-8")
-    found = [
+    return [
         mutant
         for file in sorted((root / PACKAGE / room).glob("*.py"))
         for mutant in mutants(root, file.relative_to(root))
@@ -228,7 +230,6 @@ def _chosen(room: str, options: argparse.Namespace, known: Mapping[str, str]) ->
         and mutant.kind in options.kinds
         and mutant.key not in known
     ]
-    return found[options.first :: options.every]
 
 
 def main() -> int:
@@ -246,8 +247,10 @@ def main() -> int:
             if not workshop.measure(suites):
                 tell(f"the tests of {room} fail without any mutant")
                 return 1
-            jobs = [(mutant, suites) for mutant in _chosen(room, options, known)]
+            found = _chosen(room, options, known)
+            jobs = [(each, suites) for each in found[options.first :: options.every]]
             tallies[room] = try_room(room, jobs, workshop, pool)
+            tallies[room].of = len(found)
             tallies[room].excused = sum(key.startswith(f"{room}/") for key in known)
     for room, tally in tallies.items():
         tell(f"{room}: {tally}")

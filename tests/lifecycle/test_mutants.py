@@ -199,3 +199,43 @@ def test_who_waits_for_room_is_told_how_long_he_waited() -> None:
         assert house.errors["waits"].message.endswith("none became idle within 1500 ms")
         house.settle(step_s=10, steps=3)
         house.end()
+
+
+@pytest.mark.parametrize(
+    ("capacity", "would_do"), [(1, "must be 1 for"), (3, "must be 1 to 3 for")]
+)
+def test_too_many_slots_are_told_how_many_would_do(capacity: int, would_do: str) -> None:
+    with Stepper() as stepper:
+        house = House(Rules(), stepper)
+        house.open([])
+        house.register("new", model("m", 4, capacity=capacity))
+        assert would_do in house.errors["new"].message
+        assert house.errors["new"].param == "slots"
+        house.end()
+
+
+def test_startup_refuses_an_id_that_is_taken() -> None:
+    with Stepper() as stepper:
+        house = House(Rules(), stepper)
+        house.open([model("m")])
+        with pytest.raises(ConfigError, match="'m'") as refused:
+            house.runtime.add(model("m"))
+        assert refused.value.param == "id"
+        house.end()
+
+
+def test_whoever_waits_for_the_drain_goes_on_when_it_begins_and_not_before() -> None:
+    with Stepper() as stepper:
+        house = House(Rules(), stepper)
+        house.open([])
+
+        async def visit() -> str:
+            await house.runtime.wait_draining()
+            return "draining"
+
+        house._enter("waits", visit)
+        house.advance(5)
+        assert house.ends == {}
+        house.drain()
+        assert house.ends == {"waits": "draining"}
+        house.end()
