@@ -174,8 +174,9 @@ class Tally:
     def __str__(self) -> str:
         return (
             f"{self.mutants} of {self.of} mutants, {self.share:.1%} killed: "
-            f"{self.fast} by fast tests, {self.slow} by slow ones, {self.time} since they never ended; "
-            f"{self.survived} survived, {self.excused} excused, in {self.seconds} s"
+            f"{self.fast} by fast tests, {self.slow} by slow ones, "
+            f"{self.time} since they never ended; {self.survived} survived, "
+            f"{self.excused} excused, in {self.seconds} s"
         )
 
 

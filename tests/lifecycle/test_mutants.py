@@ -239,3 +239,20 @@ def test_whoever_waits_for_the_drain_goes_on_when_it_begins_and_not_before() -> 
         house.drain()
         assert house.ends == {"waits": "draining"}
         house.end()
+
+
+def test_a_model_that_leaves_three_teardowns_behind_is_not_loaded_until_one_returns() -> None:
+    with Stepper() as stepper:
+        house = House(Rules(), stepper)
+        house.open([model("m", 2, capacity=1)])
+        house.jam("close_model", "m")
+        for name in ("first", "second", "third", "fourth"):
+            house.use(name, "m")
+            house.advance(1.5)
+        assert list(house.ends.values()) == [*["invalid_request_error"] * 3, "slot_stuck"]
+        house.unjam()
+        house.advance(1)
+        house.use("later", "m")
+        house.advance(1)
+        assert house.ends["later"] == "invalid_request_error"
+        house.end()
