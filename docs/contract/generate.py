@@ -117,6 +117,57 @@ def page(section: Section, results: Results) -> str:
     return "\n".join(lines)
 
 
+def proofs() -> Iterator[str]:
+    """What long runs proved beside the cells, as their own records tell it."""
+    orders = _record("exhaustive")
+    yield from (
+        "",
+        "## Every order of arrival",
+        "",
+        "From each of the eight starting situations of two models, at one slot and two, with and",
+        "without time between them, every order of up to four operations can be played through",
+        "the real runtime in virtual time, and compared with what an independent reference works",
+        "out. The tests of each run play a sample; `nox -s orders -- --record FILE` plays them all",
+        "and goes on where it was cut. This is such a record.",
+        "",
+        "| operations | orders | played | otherwise than expected | processor time | in each run |",
+        "|---|---|---|---|---|---|",
+    )
+    for length, entry in orders.items():
+        yield (
+            f"| {length} | {entry['orders']} | {entry['played']} | {entry['wrong']} "
+            f"| {entry['seconds']:.0f} s | {entry['sampled']} |"
+        )
+    mutants = _record("mutants")
+    yield from (
+        "",
+        "## Broken code",
+        "",
+        "Each mutant is one small change of the code, and the tests have to notice it. These",
+        "met the fast tests of the room alone (`nox -s mutants -- --fast --record FILE`). Those",
+        "that no test can tell from the original are listed in `tools/mutants.toml`, with the",
+        "reason.",
+        "",
+        "| room | mutants | tried | killed | since the tests never ended | survived | excused |",
+        "|---|---|---|---|---|---|---|",
+    )
+    for room, tally in mutants.items():
+        killed = tally["fast"] + tally["slow"] + tally["time"]
+        yield (
+            f"| {room} | {tally['of']} | {tally['mutants']} "
+            f"| {killed} ({killed / tally['mutants']:.1%}) | {tally['time']} "
+            f"| {tally['survived']} | {tally['excused']} |"
+        )
+
+
+def _record(name: str) -> Mapping[str, Mapping[str, Any]]:
+    """What a long run wrote down."""
+    found: dict[str, dict[str, Any]] = json.loads(
+        (HERE / f"{name}.json").read_text(encoding="utf-8")
+    )
+    return found
+
+
 def overview(sections: list[Section], results: Results) -> str:
     """The first page: what the contract is, and how far each part is proved."""
     lines = [
@@ -138,7 +189,7 @@ def overview(sections: list[Section], results: Results) -> str:
         labels = [label(cell, results) for cell in section.cells]
         counts = " | ".join(str(labels.count(letter)) for letter in "DFU")
         lines.append(f"| [{section.title}]({section.name}.md) | {len(labels)} | {counts} |")
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, *proofs(), ""])
 
 
 def pages(results: Results) -> Iterator[tuple[Path, str]]:
