@@ -65,7 +65,7 @@ def test_a_path_with_its_family_is_a_model(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_family_with_several_tasks_needs_one_said() -> None:
-    with pytest.raises(InvalidRequestError, match="tts, asr, vad: say which with --task"):
+    with pytest.raises(InvalidRequestError, match="tts, asr, vad, diar: say which with --task"):
         choose("x", DEFAULTS, family="simulated", task=None)
     assert choose("x", DEFAULTS, family="simulated", task="vad").task == "vad"
     with pytest.raises(InvalidRequestError, match="task must be one of"):
