@@ -59,6 +59,19 @@ def test_all_that_follows_from_a_step_happens_in_it(stepper: Stepper) -> None:
     assert seen == ["woken 0", "woken 1", "woken 2"]
 
 
+def test_whoever_waits_for_rest_goes_on_within_the_step(stepper: Stepper) -> None:
+    seen: list[str] = []
+
+    async def patient() -> None:
+        await trio.testing.wait_all_tasks_blocked()
+        for word in ("rest", "work"):
+            seen.append(word)
+            await trio.lowlevel.checkpoint()
+
+    stepper.start(patient)
+    assert seen == ["rest", "work"]
+
+
 def test_time_stands_still_until_it_is_advanced(stepper: Stepper) -> None:
     woken: list[float] = []
 

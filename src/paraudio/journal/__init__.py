@@ -4,9 +4,10 @@ from paraudio.journal._events import Event, Kind, Recorder, no_record
 from paraudio.journal._format import Header, JournalError
 from paraudio.journal._journal import Journal
 from paraudio.journal._read import Trace, read
-from paraudio.journal.checker import Violation, check
+from paraudio.journal.checker import Checker, Violation, check
 
 __all__ = [
+    "Checker",
     "Event",
     "Header",
     "Journal",

@@ -182,12 +182,12 @@ class _Job(Generic[T]):
         """Do the work beside this task, which waits until nothing moves any more."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._capture)
-            await trio.testing.wait_all_tasks_blocked()
+            await _settle()
             in_time = self._outcome is not None
             if not in_time:
                 nursery.cancel_scope.cancel()
         if not in_time:
-            await trio.testing.wait_all_tasks_blocked()
+            await _settle()
         self.settled = True
 
     def result(self) -> T:
@@ -221,10 +221,16 @@ class _Passage:
             left = self._end - self._clock.current_time()
             self.arrived = ahead > left
             self._clock.jump(max(min(ahead, left), 0.0))
-            await trio.testing.wait_all_tasks_blocked()
+            await _settle()
             if self.arrived:
                 break
         self.settled = True
+
+
+async def _settle() -> None:
+    """Wait until nothing moves, also of those who wait for that themselves and then go on."""
+    await trio.testing.wait_all_tasks_blocked()
+    await trio.testing.wait_all_tasks_blocked()
 
 
 def seed_schedule(seed: int) -> None:

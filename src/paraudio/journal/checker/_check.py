@@ -35,6 +35,41 @@ TOLERANCE_S: Final = 0.25
 """How much later than promised a thing may happen on a machine that is busy."""
 
 
+class Checker:
+    """Checks a journal event by event, from its first one on, as `check` does at once.
+
+    Args:
+        max_loaded_models: The server's limit; 0 is none, and then that rule is not checked.
+        tolerance_s: How many seconds later than promised a thing may happen.
+
+    Attributes:
+        violations: What has broken a rule so far, in the order in which it showed.
+    """
+
+    def __init__(self, *, max_loaded_models: int = 0, tolerance_s: float = TOLERANCE_S) -> None:
+        self.violations: list[Violation] = []
+        self._rules = _rules(max_loaded_models, tolerance_s)
+        self._watching = {kind: [r for r in self._rules if kind in r.kinds] for kind in Kind}
+        self._world = World()
+
+    def see(self, event: Event) -> None:
+        """Look at the next event."""
+        if (wrong := flaw(event)) is not None:
+            self.violations.append(Violation("facts", wrong, (event.seq,)))
+            self._world.last = event
+            return
+        for rule in self._watching[event.kind]:
+            self.violations += _violations(rule, event, rule.see(event, self._world))
+        self._world.apply(event)
+
+    def end(self) -> None:
+        """Look at what is left when there are no more events."""
+        last = self._world.last
+        if last is not None:
+            for rule in self._rules:
+                self.violations += _violations(rule, last, rule.end(last, self._world))
+
+
 def check(
     events: Iterable[Event],
     *,
@@ -51,22 +86,11 @@ def check(
     Returns:
         What breaks a rule, in the order in which it shows; nothing for a journal as it should be.
     """
-    rules = _rules(max_loaded_models, tolerance_s)
-    watching = {kind: [rule for rule in rules if kind in rule.kinds] for kind in Kind}
-    world = World()
-    violations = []
+    checker = Checker(max_loaded_models=max_loaded_models, tolerance_s=tolerance_s)
     for event in events:
-        if (wrong := flaw(event)) is not None:
-            violations.append(Violation("facts", wrong, (event.seq,)))
-            world.last = event
-            continue
-        for rule in watching[event.kind]:
-            violations += _violations(rule, event, rule.see(event, world))
-        world.apply(event)
-    if world.last is not None:
-        for rule in rules:
-            violations += _violations(rule, world.last, rule.end(world.last, world))
-    return violations
+        checker.see(event)
+    checker.end()
+    return checker.violations
 
 
 def _rules(max_loaded_models: int, tolerance_s: float) -> tuple[Rule, ...]:
