@@ -205,8 +205,7 @@ class Histories(RuleBasedStateMachine):
     @precondition(lambda self: self.house.rules.can_kill)
     @rule(model=MODELS, manner=st.sampled_from(MANNERS[:6]), waits_s=st.sampled_from([0, 1.1]))
     def a_worker_dies_in_a_long_run(self, model: str, manner: Manner, waits_s: float) -> None:
-        """Of a model that is loaded again in less time than a call may hang."""
-        if self.known(model) and not self.house.model(model).spec.load_options["load_ms"]:
+        if self.known(model):
             self.house.use(self.name(), model, manner, run_ms=8000)
             self.house.advance(waits_s)
             self.house.crash(model, None)

@@ -105,7 +105,8 @@ class Recovery:
             lease.release()  # what is stuck stays out of use
             return
         except Exception as error:
-            self._break(pool, error)
+            if pool is self._entry.pool:  # else it was closed with its pool meanwhile
+                self._break(pool, error)
         self._free(lease)
         lease.release()
         self._see_to_pool()

@@ -381,6 +381,28 @@ async def test_workers_that_die_before_their_first_call_are_restarted_ever_later
     assert (await session.run(say("hello"))).text == "1: hello"
 
 
+async def test_a_session_that_is_closed_while_it_comes_back_leaves_no_worker(
+    isolation: ProcessIsolation,
+) -> None:
+    model = await isolation.load(OddFamily(), odd_load())
+    first, second = await model.session(), await model.session()
+    with pytest.raises(BackendCrashedError):
+        await second.run(say("die"))
+
+    async def come_back() -> None:
+        with pytest.raises(trio.ClosedResourceError):
+            await second.restore()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(come_back)
+        await trio.testing.wait_all_tasks_blocked()
+        await second.close()
+    assert len(children()) == 1
+    await first.close()
+    await model.close()
+    assert children() == []
+
+
 async def test_a_system_without_processes_to_give_is_a_failed_load(
     isolation: ProcessIsolation, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -89,6 +89,25 @@ class Port(Protocol):
         """
 
 
+class Revival:
+    """What brings a session back that died, and who ends that.
+
+    Attributes:
+        scope: Where it happens.
+        ended: Set when it is over, whatever came of it.
+    """
+
+    def __init__(self) -> None:
+        self.scope = trio.CancelScope()
+        self.ended = trio.Event()
+
+    async def cut(self, care: Care) -> None:
+        """End it, and wait until what it had built is freed; at most the hang timeout."""
+        self.scope.cancel()
+        with trio.move_on_after(care.hang_timeout_s, shield=True):
+            await self.ended.wait()
+
+
 class Handle:
     """One session behind a port; see `paraudio.engines.isolation.SessionHandle`."""
 
@@ -97,6 +116,7 @@ class Handle:
         self._care = care
         self._name = name
         self._call: Call | None = None
+        self._revival: Revival | None = None
         self._touched = False
         self._closed = False
 
@@ -169,7 +189,7 @@ class Handle:
             await trio.lowlevel.checkpoint()
             return
         self._check_free()
-        await self._port.revive()
+        await self._revive()
         await self._through(self._port.restore, Stop())
 
     async def wait_idle(self) -> None:
@@ -189,10 +209,22 @@ class Handle:
         if self._closed:
             return
         self._closed = True
+        if self._revival is not None:
+            await self._revival.cut(self._care)
         if self._call is not None:
             self._port.abandon(self._call)
             return
         await self._outlast(self._port.close(), "did not close cleanly")
+
+    async def _revive(self) -> None:
+        """Bring back what died; cut when the session is closed, since nobody would free it then."""
+        self._revival = revival = Revival()
+        try:
+            with revival.scope:
+                await self._port.revive()
+        finally:
+            self._revival = None
+            revival.ended.set()
 
     async def _through(self, begin: Callable[[], Pending[T]], stop: Stop) -> T:
         """Make one call under the rule of `Pending.wait`; what it leaves behind is noted."""
