@@ -1,7 +1,11 @@
 """onnxruntime behind our own surface: runs, stops, refusals."""
 
+import os
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -83,3 +87,27 @@ def test_feeds_that_do_not_fit_are_refused() -> None:
 def test_an_unknown_backend_is_refused() -> None:
     with pytest.raises(OrtError, match="no backend 'tpu'"):
         open_session(doubling(), backend="tpu")
+
+
+def test_the_library_keeps_to_itself_what_is_done_with_it(tmp_path: Path) -> None:
+    model = tmp_path / "doubling.onnx"
+    model.write_bytes(doubling())
+    program = (
+        "from pathlib import Path; import numpy as np; "
+        "from paraudio.engines import Stop; from paraudio.engines._ort import open_session; "
+        f"session = open_session(Path({str(model)!r})); "
+        "print(session.run({'x': np.ones(3, np.float32)}, Stop())[0].tolist())"
+    )
+    home, scratch = tmp_path / "home", tmp_path / "scratch"
+    home.mkdir()
+    scratch.mkdir()
+    own = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    told = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**own, "HOME": str(home), "TMPDIR": str(scratch)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert told.stdout == "[2.0, 2.0, 2.0]\n"
+    assert [*home.rglob("*"), *scratch.rglob("*")] == []

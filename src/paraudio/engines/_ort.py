@@ -4,6 +4,7 @@ Everything that is particular to the library is here: its untyped calls, its err
 options cost. Families see arrays, `Stopped`, and errors that say what was wrong.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -20,6 +21,8 @@ Tensor: TypeAlias = NDArray[Any]
 _PROVIDERS: Final = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 _TERMINATED: Final = "terminate flag"
 _LOAD_CANCELED: Final = "canceled due to user request"
+_SILENCE: Final = "ORT_DISABLE_TELEMETRY"
+"""Read once, before the library begins; its function for the same leaves a first report."""
 _FATAL_ONLY: Final = 4
 _ERRORS: Final = 3
 
@@ -141,7 +144,12 @@ def open_session(
 
 
 def library() -> Any:
-    """The module ``onnxruntime``, imported at first use: half a second, and only where needed."""
+    """The module ``onnxruntime``, imported at first use: half a second, and only where needed.
+
+    Its official builds report on their use to their maker. A local server tells nobody anything, so
+    that is off, unless whoever starts it has set the variable to something else.
+    """
+    os.environ.setdefault(_SILENCE, "1")
     return import_module("onnxruntime")
 
 

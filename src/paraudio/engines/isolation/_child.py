@@ -57,6 +57,11 @@ class Child:
         self._process: trio.Process | None = None
         self.gone: Pending[None] = Pending(f"{name}: the end of a worker process")
 
+    @property
+    def ended(self) -> bool:
+        """Whether the process has ended, as the system knows before its socket tells."""
+        return self._process is not None and self._process.returncode is not None
+
     def call(
         self, what: str, verb: Verb, *arguments: object, stop: Stop | None = None
     ) -> Pending[Any]:

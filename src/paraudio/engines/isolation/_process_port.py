@@ -46,8 +46,8 @@ class ProcessPort:
 
     @property
     def lost(self) -> bool:
-        """Whether the worker is dead."""
-        return self._seat.child.dead
+        """Whether the worker is dead, also if nobody has noticed yet."""
+        return self._seat.child.dead or self._seat.child.ended
 
     @property
     def pid(self) -> int | None:
