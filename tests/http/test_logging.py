@@ -35,6 +35,16 @@ async def test_each_request_is_a_line(
     assert 'id=three route="GET unmatched" model=null status=404' in third
 
 
+async def test_a_line_is_short_however_long_the_name_that_a_client_asks_for(
+    world: World, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    await world.client.post(SPEECH, {"model": "m" * 1_000_000, "input": "a"})
+    (line,) = lines(caplog, "paraudio.access")
+    assert f'{"m" * 200}..."' in line
+    assert len(line) < 400
+
+
 async def test_a_client_that_left_has_a_line_with_no_status(
     world: World, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:

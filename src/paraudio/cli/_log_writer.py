@@ -20,7 +20,8 @@ MOST_BYTES: Final = 2**20
 STOPPED_S: Final = 0.1
 """A reader that takes nothing for so long at the end has stopped."""
 
-_END_S: Final = 2.0
+_END_S: Final = 0.5
+"""What the end waits at most for a slow reader: half of the slack that a shutdown has."""
 
 
 class LogWriter(logging.Handler):

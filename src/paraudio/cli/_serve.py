@@ -34,6 +34,7 @@ GROUPS: Final = {
         "max_request_body_bytes",
         "max_connections",
         "slow_client_timeout_ms",
+        "half_close_grace_ms",
     ),
     "Live uploads": (
         "live_ingest.idle_timeout_ms",

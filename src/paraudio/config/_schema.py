@@ -147,6 +147,11 @@ class Settings(Strict):
     slow_client_timeout_ms: Milliseconds = Field(
         default=20_000, description="longest wait for a client that does not read its answer"
     )
+    half_close_grace_ms: Milliseconds = Field(
+        default=0,
+        description="time that a client which has closed its sending side still gets for its "
+        "answer; with 0 it counts as gone",
+    )
     max_connections: PositiveCount = Field(default=10_000, description="most connections at once")
     api_keys: tuple[ApiKey, ...] = Field(default=(), description="key that requests must bear")
     tls: Tls | None = Field(default=None, description="serve HTTPS")

@@ -25,6 +25,8 @@ from paraudio.transport import call_of
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/+=@-]{0,127}\Z")
 _PARAMETER: Final = re.compile(r"<(?:\w+:)?(\w+)>")
 
+LONGEST_NAME: Final = 200
+"""Characters of a model's name that are kept with a request."""
 UNMATCHED: Final = "unmatched"
 """What stands for the route of a request that no route takes."""
 
@@ -46,7 +48,6 @@ class Exchange:
         started: When its head had come, in seconds of the server's clock.
         sender: How far its answer has got.
         reading: Whether its body is still to come.
-        model: The model that it asks for, once that is known.
         use: Its use of that model, once there is one.
         code: The code of the error that answers it, if one does.
         ended: Set when the handler is done and nothing that it opened is left.
@@ -54,13 +55,13 @@ class Exchange:
 
     __slots__ = (
         "_answered",
+        "_model",
         "_scope",
         "_stack",
         "code",
         "core",
         "ended",
         "id",
-        "model",
         "reading",
         "request",
         "sender",
@@ -75,13 +76,25 @@ class Exchange:
         self.started = trio.current_time()
         self.sender = sender
         self.reading = request.method == "POST"
-        self.model: str | None = None
+        self._model: str | None = None
         self.use: Use | None = None
         self.code: str | None = None
         self.ended = trio.Event()
         self._scope = trio.CancelScope()
         self._stack = AsyncExitStack()
         self._answered = False
+
+    @property
+    def model(self) -> str | None:
+        """The model that it asks for, once that is known; a name that no model has may be cut."""
+        return self._model
+
+    @model.setter
+    def model(self, name: str | None) -> None:
+        # It goes to the log and to lists, and a client may write a whole body full of it.
+        if name is not None and len(name) > LONGEST_NAME:
+            name = f"{name[:LONGEST_NAME]}..."
+        self._model = name
 
     @property
     def path(self) -> str:

@@ -235,5 +235,6 @@ def _leaves(group: BaseExceptionGroup[ConfigError]) -> Iterator[ConfigError]:
 def _limits(settings: Settings) -> Limits:
     return Limits(
         slow_client_timeout_s=settings.slow_client_timeout_ms / 1000,
+        half_close_grace_s=settings.half_close_grace_ms / 1000,
         max_connections=settings.max_connections,
     )
