@@ -272,6 +272,22 @@ class BackendHungError(BackendError):
     code = "backend_hung"
 
 
+class StorageError(ParaudioError):
+    """An upload could not be kept on the server's disk."""
+
+    code = "storage_failed"
+
+
+class InsufficientStorageError(StorageError):
+    """The server's folder for temporary files has no room for an upload.
+
+    A 5xx, but client libraries are told not to send a large body again at once.
+    """
+
+    status = 507
+    code = "no_space"
+
+
 class ConfigError(ParaudioError):
     """The configuration is wrong at the key that ``param`` names; the process exits with 2."""
 

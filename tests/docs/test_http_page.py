@@ -43,6 +43,12 @@ def test_every_code_of_an_error_is_on_the_page_with_its_status_and_no_other() ->
     assert told == real
 
 
+def test_every_code_of_an_error_is_told_once() -> None:
+    rows = re.findall(r"^\| ([0-9]{3}) \| ([^|]+) \| [^|]+ \|$", PAGE, re.MULTILINE)
+    told = [(status, code) for status, codes in rows for code in re.findall(r"`(\w+)`", codes)]
+    assert len(told) == len(set(told))
+
+
 def test_every_metric_is_on_the_page_and_no_other() -> None:
     rows = re.findall(r"^\| `(\w+)` \| ([^|]*)\| [^|]+ \|$", PAGE, re.MULTILINE)
     told = {name: tuple(re.findall(r"`(\w+)`", labels)) for name, labels in rows}

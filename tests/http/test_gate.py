@@ -47,6 +47,17 @@ async def test_without_a_key_every_route_but_the_probes_is_closed(
         assert not world.model().loaded
 
 
+async def test_a_wrong_key_reads_otherwise_than_none(
+    open_world: OpenWorld, autojump_clock: MockClock
+) -> None:
+    async with open_world(VOICE, settings=KEYS) as world:
+        none = await world.client.get("/v1/models")
+        wrong = await world.client.get("/v1/models", {"authorization": "Bearer other"})
+    assert "needs an API key" in none.error()["message"]
+    assert "none of this server's API keys" in wrong.error()["message"]
+    assert "other" not in wrong.error()["message"]
+
+
 @pytest.mark.parametrize("header", ["Bearer first-key", "bearer second-key", "BEARER  first-key "])
 async def test_any_of_the_keys_opens(
     open_world: OpenWorld, autojump_clock: MockClock, header: str

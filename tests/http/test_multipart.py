@@ -131,7 +131,7 @@ def test_any_bytes_are_a_form_or_a_400(data: bytes) -> None:
 
 
 def test_other_content_types_are_415() -> None:
-    with pytest.raises(UnsupportedMediaTypeError):
+    with pytest.raises(UnsupportedMediaTypeError, match=r"form-data, not 'application/json'"):
         boundary_of("application/json; boundary=x")
 
 

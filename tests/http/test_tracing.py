@@ -357,6 +357,20 @@ async def test_an_exporter_that_is_not_there_is_named() -> None:
             pass
 
 
+@pytest.mark.parametrize(
+    "asking", ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"]
+)
+async def test_the_variable_that_was_set_is_named_where_the_extra_is_missing(
+    monkeypatch: pytest.MonkeyPatch, asking: str
+) -> None:
+    monkeypatch.setattr("paraudio.http._spans.entry_points", lambda **_: ())
+    with pytest.raises(ConfigError, match=f"^{asking} asks for spans") as caught:
+        async with open_tracing({asking: "http://collector:4318"}):
+            pass
+    assert caught.value.param == asking
+    assert "OTEL_TRACES_EXPORTER" not in caught.value.message
+
+
 async def test_without_a_wish_there_is_no_tracing() -> None:
     async with open_tracing({}) as tracing:
         assert tracing is None

@@ -238,6 +238,42 @@ async def test_a_form_without_or_with_two_files_is_refused(
         assert (reply.status, reply.error()["param"]) == (400, "file")
 
 
+@pytest.mark.parametrize("route", ["", "/details"])
+async def test_a_route_that_takes_forms_and_json_names_both(
+    world: World, autojump_clock: MockClock, route: str
+) -> None:
+    headers = {"content-type": "audio/wav"}
+    reply = await world.client.post(TRANSCRIBE + route, sound_file(), headers)
+    assert reply.status == 415
+    assert reply.error()["message"] == (
+        "this route takes multipart/form-data or application/json, not 'audio/wav'"
+    )
+
+
+async def test_a_name_in_the_place_of_a_file_is_known_for_what_it_is(
+    world: World, autojump_clock: MockClock
+) -> None:
+    body, headers = form(("model", None, b"ears"), ("file", None, b"talks/a.wav"))
+    reply = await world.client.post(TRANSCRIBE, body, headers)
+    assert (reply.status, reply.error()["param"]) == (400, "file")
+    assert "without a file" in reply.error()["message"]
+    assert "curl: -F file=@talks/a.wav" in reply.error()["message"]
+
+
+@pytest.mark.parametrize(
+    ("filename", "content"),
+    [("a.wav", b"a.wav"), (None, b""), (None, b"\xff\x00"), (None, b"a" * 300), (None, b"a\nb")],
+    ids=["a file", "nothing", "bytes", "long", "lines"],
+)
+async def test_nothing_else_that_is_no_sound_is_taken_for_a_name(
+    world: World, autojump_clock: MockClock, filename: str | None, content: bytes
+) -> None:
+    body, headers = form(("model", None, b"ears"), ("file", filename, content))
+    reply = await world.client.post(TRANSCRIBE, body, headers)
+    assert (reply.status, reply.error()["param"]) == (400, "file")
+    assert "curl" not in reply.error()["message"]
+
+
 async def test_a_broken_form_is_a_400(world: World, autojump_clock: MockClock) -> None:
     body, headers = form(("model", None, b"ears"), ("file", "a", sound_file()))
     reply = await world.client.post(TRANSCRIBE, body[:-40], headers)

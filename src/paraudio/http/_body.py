@@ -31,12 +31,13 @@ def is_form(request: Request) -> bool:
     return bool(request.mimetype == "multipart/form-data")
 
 
-async def read_json(exchange: Exchange, *, empty: bool = False) -> Fields:
+async def read_json(exchange: Exchange, *, empty: bool = False, or_form: bool = False) -> Fields:
     """Read a JSON object.
 
     Args:
         exchange: Whose body it is.
         empty: Whether no body at all is the same as an empty object.
+        or_form: Whether the route takes forms too, for the words of a refusal.
 
     Raises:
         UnsupportedMediaTypeError: The content type is another one.
@@ -44,9 +45,8 @@ async def read_json(exchange: Exchange, *, empty: bool = False) -> Fields:
     """
     request, core = exchange.request, exchange.core
     if request.mimetype not in _JSON_TYPES and not request.mimetype.endswith("+json"):
-        raise UnsupportedMediaTypeError(
-            f"this route takes application/json, not {request.mimetype!r}"
-        )
+        taken = "multipart/form-data or application/json" if or_form else "application/json"
+        raise UnsupportedMediaTypeError(f"this route takes {taken}, not {request.mimetype!r}")
     received = [piece async for piece in pieces(request)]
     exchange.reading = False
     if sum(map(len, received)) > INLINE_BYTES:
@@ -71,6 +71,7 @@ async def read_form(exchange: Exchange) -> Form:
         UnsupportedMediaTypeError: The content type is another one.
         InvalidRequestError: The body is no such form.
         PayloadTooLargeError: A part is over its bound.
+        StorageError: A file could not be kept on disk.
     """
     request, workers = exchange.request, exchange.core.workers
     parser = FormParser(boundary_of(request.headers.get("Content-Type", "")))

@@ -19,6 +19,7 @@ from paraudio.errors import (
     NotFoundError,
     ParaudioError,
     PayloadTooLargeError,
+    StorageError,
     UnauthorizedError,
     UnsupportedMediaTypeError,
     UpgradeRequiredError,
@@ -110,6 +111,9 @@ def _of_paraudio(error: ParaudioError) -> Answer:
         headers["WWW-Authenticate"] = "Bearer"
     if isinstance(error, UpgradeRequiredError):
         headers["Upgrade"] = "websocket"
+    if isinstance(error, StorageError):
+        # OpenAI's clients upload again after any 5xx, and the disk is no better for that.
+        headers["X-Should-Retry"] = "false"
     return _answer(type(error), error.message, param=error.param, headers=headers)
 
 
@@ -156,7 +160,9 @@ def _brief(text: str, most: int) -> str:
 
 
 def _log(error: BaseException, told: BaseException, answer: Answer, request_id: str) -> None:
-    if answer.status == 500:
+    if isinstance(told, StorageError):
+        log.error("request %s failed: %s", request_id, told)
+    elif answer.status == 500:
         log.error("request %s failed", request_id, exc_info=error)
     elif len(leaves(error)) > 1:
         log.warning("request %s: answered %s of several errors", request_id, told, exc_info=error)

@@ -32,7 +32,9 @@ def pass_gate(gate: Gate, request: BaseRequestWebsocket, settings: Settings) -> 
         return
     if settings.api_keys and not _has_key(request, settings.api_keys):
         raise UnauthorizedError(
-            "this server needs an API key: send it as Authorization: Bearer <key>"
+            "the key that was sent is none of this server's API keys"
+            if _token(request)
+            else "this server needs an API key: send it as Authorization: Bearer <key>"
         )
     if gate is Gate.MANAGEMENT and not settings.ui_management:
         raise ForbiddenError("management of models is off here; ui_management turns it on")

@@ -15,6 +15,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from paraudio.errors import InvalidRequestError, PayloadTooLargeError, UnsupportedMediaTypeError
+from paraudio.http._spooled import spooled
 
 MEMORY_BYTES: Final = 32 * 2**20
 """What the files of one form may hold in memory together; the rest goes to files on disk."""
@@ -36,11 +37,22 @@ _PLAIN_ENCODINGS: Final = frozenset({"", "binary", "8bit", "7bit"})
 
 
 class Upload:
-    """The bytes of one file of a form: in memory while they fit, then in a file without a name."""
+    """The bytes of one file of a form: in memory while they fit, then in a file without a name.
 
-    def __init__(self, field: str, filename: str) -> None:
+    What the disk refuses is a `paraudio.errors.StorageError`.
+    """
+
+    def __init__(self, field: str, filename: str, *, named: bool = True) -> None:
+        """Begin it.
+
+        Args:
+            field: The name of its part.
+            filename: The name of the file; empty where there is none.
+            named: Whether the part said that it is a file.
+        """
         self.field = field
         self.filename = filename
+        self.named = named
         self.size = 0
         self._memory = bytearray()
         self._file: IO[bytes] | None = None
@@ -58,13 +70,15 @@ class Upload:
         if self._file is None:
             self._memory += data
         else:
-            self._file.write(data)
+            with spooled():
+                self._file.write(data)
 
     def to_disk(self) -> None:
         """Move what there is into a file on disk, and write there from now on."""
         if self._file is None:
-            self._file = self._open.enter_context(_new_file())
-            self._file.write(self._memory)
+            with spooled():
+                self._file = self._open.enter_context(_new_file())
+                self._file.write(self._memory)
             self._memory = bytearray()
 
     def view(self) -> memoryview:
@@ -72,8 +86,9 @@ class Upload:
         if self._file is None:
             return memoryview(self._memory)
         if self._map is None:
-            self._file.flush()
-            self._map = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+            with spooled():
+                self._file.flush()
+                self._map = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
         return memoryview(self._map)
 
     def close(self) -> None:
@@ -82,7 +97,9 @@ class Upload:
             # The traceback of a failed decoding still refers to a view; then the map goes with it.
             with suppress(BufferError):
                 self._map.close()
-        self._open.close()
+        # A full disk refuses the rest of the buffer once more; the file is closed all the same.
+        with suppress(OSError):
+            self._open.close()
         self._map = self._file = None
         self._memory = bytearray()
 
@@ -119,7 +136,9 @@ def boundary_of(content_type: str) -> bytes:
     """
     kind, parameters = parse_options_header(content_type)
     if kind != b"multipart/form-data":
-        raise UnsupportedMediaTypeError("this route takes multipart/form-data")
+        raise UnsupportedMediaTypeError(
+            f"this route takes multipart/form-data, not {kind.decode('latin-1')!r}"
+        )
     boundary = parameters.get(b"boundary", b"")
     if not boundary:
         raise InvalidRequestError("the multipart content type names no boundary")
@@ -168,6 +187,7 @@ class FormParser:
         Raises:
             InvalidRequestError: It is no multipart body, or a field of it is wrong.
             PayloadTooLargeError: A text field or the number of parts is over its bound.
+            StorageError: A file could not be kept on disk.
         """
         try:
             self._parser.write(data)
@@ -216,7 +236,7 @@ class FormParser:
         self._name = name
         filename = parameters.get(b"filename")
         if filename is not None or name in _FILE_FIELDS:
-            self._upload = Upload(name, _words(filename or b""))
+            self._upload = Upload(name, _words(filename or b""), named=filename is not None)
             self.form.files.append(self._upload)
 
     def _part_data(self, data: bytes, start: int, end: int) -> None:

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from paraudio.audio import decode
 from paraudio.engines import Audio
 from paraudio.errors import InvalidRequestError
-from paraudio.http._fields import Fields, refusal
+from paraudio.http._fields import Fields, refusal, shown
 from paraudio.http._multipart import Upload
 from paraudio.http._paths import read_allowed
 
@@ -18,6 +18,7 @@ MAX_VOICE_BYTES: Final = 5 * 2**20
 
 _LETTERS: Final = 2**20
 _MAX_HEAD: Final = 1000
+_MAX_NAME: Final = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,29 @@ class Uploaded:
     ) -> Audio:
         """The sound, at no more than ``most_rate``; blocking."""
         del roots, limit  # the body's own bound holds
-        return decode(self.upload.view(), param=self.param, check=check, most_rate=most_rate)
+        view = self.upload.view()
+        try:
+            return decode(view, param=self.param, check=check, most_rate=most_rate)
+        except InvalidRequestError as error:
+            name = _bare_name(self.upload, view)
+            if name is None:
+                raise
+            raise InvalidRequestError(
+                f"{self.param} came as the text {shown(name)}, without a file "
+                f"(curl: -F {self.param}=@{name})",
+                param=self.param,
+            ) from error
+
+
+def _bare_name(upload: Upload, view: memoryview) -> str | None:
+    """The name that came in place of a file, as curl sends it without its @; None for any other."""
+    if upload.named or not 0 < len(view) <= _MAX_NAME:
+        return None
+    try:
+        name = bytes(view).decode()
+    except UnicodeDecodeError:
+        return None
+    return name if name.isprintable() else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,10 +97,11 @@ def _exporter(name: str, environ: Mapping[str, str]) -> "SpanExporter":
         known = "otlp_proto_grpc" if protocol == "grpc" else "otlp_proto_http"
     found = entry_points(group="opentelemetry_traces_exporter", name=known)
     if not found:
+        asked = next(asking for asking in _ASKED_BY if environ.get(asking))
         raise ConfigError(
-            f"OTEL_TRACES_EXPORTER asks for spans by {name!r}, and no exporter {known!r} is "
+            f"{asked} asks for spans by {name!r}, and no exporter {known!r} is "
             "installed; pip install 'paraudio[otel]' brings otlp over http and console",
-            param="OTEL_TRACES_EXPORTER",
+            param=asked,
         )
     exporter: SpanExporter = next(iter(found)).load()()
     return exporter

@@ -46,7 +46,7 @@ async def recording(exchange: Exchange) -> AsyncIterator[tuple[Fields, Source, F
         InvalidRequestError: There is no recording, or more than one.
     """
     if not is_form(exchange.request):
-        fields = await read_json(exchange)
+        fields = await read_json(exchange, or_form=True)
         source = source_field(fields, "audio") or base64_field(fields, "audio_base64")
         if source is None:
             raise InvalidRequestError(

@@ -11,6 +11,7 @@ from paraudio.http.openapi._operation import (
     BODY_ERRORS,
     EVENTS,
     JSON,
+    UPLOAD_ERRORS,
     WORK_ERRORS,
     Answer,
     Media,
@@ -141,7 +142,8 @@ def operations(settings: Settings) -> dict[str, Operation]:
         "POST /v1/audio/speech": Operation(
             notes="Sound in one of several formats, whole or streamed. A voice is looked for among "
             "the model's presets, the recordings in `voice_dir` and the voices of the family. "
-            "Fields that it does not know are ignored.",
+            "A model of `piper_tts` takes texts of up to 50,000 characters, unless its "
+            "`max_characters` says otherwise. Fields that it does not know are ignored.",
             body={JSON: asks.speech(settings.default_response_format)},
             answers=_spoken(),
             errors=WORK_ERRORS,
@@ -151,27 +153,27 @@ def operations(settings: Settings) -> dict[str, Operation]:
             "`allowed_paths`, by its path. Fields that it does not know are ignored.",
             body=asks.transcription(),
             answers=_heard(),
-            errors=WORK_ERRORS,
+            errors=UPLOAD_ERRORS,
         ),
         "POST /v1/audio/transcriptions/details": Operation(
             notes="With segments, words and speakers.",
             body=asks.details(),
             answers=json(ref("Details"), "What was heard.", headers=TIMED),
-            errors=WORK_ERRORS,
+            errors=UPLOAD_ERRORS,
         ),
         "POST /v1/audio/translations": Operation(
-            body=asks.translation(), answers={}, errors=(*BODY_ERRORS, 404)
+            body=asks.translation(), answers={}, errors=(*BODY_ERRORS, 404, 500, 507)
         ),
         "POST /v1/audio/alignments": Operation(
             body=asks.alignment(),
             answers=json(aligned, "The words with their places.", headers=TIMED),
-            errors=WORK_ERRORS,
+            errors=UPLOAD_ERRORS,
         ),
         "POST /v1/batches/transcriptions": Operation(
             notes="400 where the model has no batches of its own.",
             body=asks.transcription_batch(),
             answers=_batch(),
-            errors=WORK_ERRORS,
+            errors=UPLOAD_ERRORS,
         ),
         "GET /v1/audio/voices": Operation(
             parameters=(query("model", text("The ID of a model; of all, where it is missing.")),),

@@ -39,6 +39,7 @@ _ERRORS: Final[Mapping[int, str]] = {
     500: "A load, a preparation or a run failed.",
     503: "Another try later can succeed.",
     504: "A load did not end in time.",
+    507: "The server's folder for temporary files has no room for the upload.",
 }
 _HEADERS: Final[Mapping[str, tuple[str, str]]] = {
     "X-Request-Id": ("string", "The ID of the request, for its log and its cancel."),
@@ -50,12 +51,14 @@ _HEADERS: Final[Mapping[str, tuple[str, str]]] = {
     "WWW-Authenticate": ("string", "`Bearer`."),
     "Allow": ("string", "The methods that the route takes."),
     "Upgrade": ("string", "`websocket`."),
+    "X-Should-Retry": ("string", "`false`: client libraries are not to send it again."),
 }
 _HEADERS_OF_ERRORS: Final[Mapping[int, str]] = {
     401: "WWW-Authenticate",
     405: "Allow",
     426: "Upgrade",
     503: "Retry-After",
+    507: "X-Should-Retry",
 }
 
 

@@ -16,6 +16,9 @@ BODY_ERRORS: Final = (400, 413, 415, 499)
 WORK_ERRORS: Final = (*BODY_ERRORS, 404, 500, 503, 504)
 """What any route answers that works with a model."""
 
+UPLOAD_ERRORS: Final = (*WORK_ERRORS, 507)
+"""What any route of these answers that takes files."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Media:
