@@ -57,6 +57,43 @@ def test_json_says_where_it_is(cli: Cli, store: Store, what: list[str]) -> None:
     assert [one["how"] for one in rest] == ["here already"] * (len(what) - 1)
 
 
+def test_a_damaged_model_is_fetched_anew(cli: Cli, store: Store) -> None:
+    cli("pull", "fake")
+    path = store.place("fake")
+    path.write_bytes(WEIGHTS.swapcase())
+    result = cli("pull", "fake")
+    assert result.exit_code == 0
+    assert path.read_bytes() == WEIGHTS
+    first, *_, last = result.stderr.splitlines()
+    assert first == "warning: weights.onnx of fake is damaged (wrong SHA-256): fetching it anew"
+    assert last == f"fake (40.0 kB) fetched anew: {path}"
+    assert "here already" in cli("pull", "fake").stderr
+
+
+def test_force_fetches_a_whole_model_anew(cli: Cli, store: Store) -> None:
+    cli("pull", "fake")
+    before = store.place("fake").stat().st_ino
+    result = cli("pull", "fake", "--force", "--json")
+    assert [one["how"] for one in json.loads(result.stdout)] == ["fetched anew"]
+    assert store.place("fake").stat().st_ino != before
+
+
+def test_force_takes_a_wheel_anew(cli: Cli, fake: FakeModel, store: Store) -> None:
+    cli("pull", str(fake.wheel))
+    before = store.place("fake").stat().st_ino
+    assert cli("pull", str(fake.wheel)).exit_code == 0
+    assert store.place("fake").stat().st_ino == before
+    assert cli("pull", "--force", str(fake.wheel)).exit_code == 0
+    assert store.place("fake").stat().st_ino != before
+
+
+def test_what_an_installed_package_brings_is_not_fetched_by_force(cli: Cli, tmp_path: Path) -> None:
+    result = cli("pull", "pocketsphinx-en", "--force", PARAUDIO_HOME=str(tmp_path / "home"))
+    assert result.exit_code == 0
+    assert "comes with the package 'pocketsphinx'; install that anew" in result.stderr
+    assert "here already" in result.stderr
+
+
 def test_a_wheel_is_taken(cli: Cli, fake: FakeModel, store: Store) -> None:
     result = cli("pull", str(fake.wheel))
     assert result.exit_code == 0

