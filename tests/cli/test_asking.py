@@ -6,10 +6,19 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from paraudio.audio import FORMATS
+
 Cli = Callable[..., Result]
 
 SPEAK = ("run", "--model", "piper-joe")
 HEAR = ("run", "--model", "pocketsphinx-en")
+
+
+def test_help_lists_every_ending_of_a_sound_file(cli: Cli) -> None:
+    text = " ".join(cli("run", "--help").stdout.split())
+    assert ".aac" in text
+    *most, last = (f".{name}" for name in FORMATS)
+    assert f"Where speech goes: a {', '.join(most)} or {last} file; -" in text
 
 
 @pytest.mark.parametrize(
@@ -22,6 +31,7 @@ HEAR = ("run", "--model", "pocketsphinx-en")
         ((*SPEAK, "--text", "hi"), "needs -o FILE.wav"),
         ((*SPEAK, "--text", "hi", "-o", "a.mp9"), "-o must end in one of .wav, .mp3"),
         ((*SPEAK, "--text", "hi", "--text-file", "-"), "--text or --text-file, not both"),
+        ((*SPEAK, "--text", "-", "-o", "a.wav"), "--text-file - reads it from standard input"),
         ((*SPEAK, "--text-file", "none.txt"), "--text-file: none.txt cannot be read: No such file"),
         ((*SPEAK, "--text-file", "-"), "--text-file: - is not UTF-8 text (byte 0)"),
         ((*SPEAK, "--text", "hi", "-o", "a.wav", "--audio", "-"), "takes no --audio"),

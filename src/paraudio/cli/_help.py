@@ -1,6 +1,7 @@
 """How help looks: options in named groups, headings that stand out, exit codes at the end."""
 
 import inspect
+from collections.abc import Callable
 from typing import Any, Final
 
 import click
@@ -53,15 +54,25 @@ class GroupedOption(click.Option):
 
     Args:
         group: The heading.
+        told: Makes what stands for ``{}`` in the help, when that is shown.
     """
 
-    def __init__(self, *args: Any, group: str = "Options", **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        group: str = "Options",
+        told: Callable[[], str] | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
         self.group = group
+        self._told = told
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """Show a switch as ``--[no-]name``, which fits where both of its names would not."""
         record = super().get_help_record(ctx)
+        if record is not None and self._told is not None:
+            return record[0], record[1].format(self._told())
         if record is None or not self.secondary_opts:
             return record
         return f"--[no-]{self.opts[0].removeprefix('--')}", record[1]

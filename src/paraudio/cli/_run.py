@@ -30,6 +30,13 @@ INPUT: Final = "Input"
 OUTPUT: Final = "Output"
 
 
+def _endings() -> str:
+    from paraudio.audio import FORMATS  # noqa: PLC0415 - only the help and a run need it
+
+    *most, last = (f".{name}" for name in FORMATS)
+    return f"{', '.join(most)} or {last}"
+
+
 def _option(group: str, *names: str, **kwargs: Any) -> Callable[[F], F]:
     return click.option(*names, cls=GroupedOption, group=group, **kwargs)
 
@@ -86,7 +93,8 @@ def _option(group: str, *names: str, **kwargs: Any) -> Callable[[F], F]:
     "-o",
     "--output",
     metavar="PATH",
-    help="Where speech goes: a .wav, .mp3, .flac, .opus or .pcm file; - is standard output (wav).",
+    told=_endings,
+    help="Where speech goes: a {} file; - is standard output (wav).",
 )
 @_option(OUTPUT, "--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
 def command(
@@ -122,6 +130,10 @@ def command(
     spec = choose(model, loaded.settings, family=family, task=task)
     if text is not None and text_file is not None:
         raise InvalidRequestError("give --text or --text-file, not both", param="text")
+    if text is not None and text.strip() == "-":
+        raise InvalidRequestError(
+            "--text takes the text itself; --text-file - reads it from standard input", param="text"
+        )
     if output == "-" and as_json:
         raise InvalidRequestError("-o - and --json write both to standard output", param="-o")
     ask = Ask(
