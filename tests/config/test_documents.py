@@ -79,6 +79,16 @@ def test_malformed_json_is_refused_with_its_line(
     assert problem.source == (str(path) if line is None else f"{path}:{line}")
 
 
+@pytest.mark.parametrize(
+    ("text", "given"), [("[]", "a list"), ('"x"', '"x"'), ("null", "null"), ("3", "3")]
+)
+def test_json_that_is_no_object_is_not_called_invalid(
+    tmp_path: Path, text: str, given: str
+) -> None:
+    (problem,) = refusal(written(tmp_path, text)).problems
+    assert problem.message == f"the top level must be an object, {{ … }}, not {given}"
+
+
 def test_nan_is_refused_at_its_key(tmp_path: Path) -> None:
     path = written(tmp_path, '{\n"busy_timeout_ms": NaN,\n"idle_unload_ms": -Infinity}')
     problems = {problem.key: problem for problem in unloadable(path).problems}

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from paraudio.config._problems import Place, Problem, SettingsError, dotted
+from paraudio.config._problems import shown as short
 
 _PIECE: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,\n]|[^\s{}\[\]:,"]+')
 
@@ -79,7 +80,8 @@ def _read_json(text: str, shown: str) -> tuple[Mapping[str, Any], Mapping[Place,
     except (RecursionError, ValueError) as error:
         raise _malformed("JSON", _too_much(error), shown) from None
     if not isinstance(data, dict):
-        raise _malformed("JSON", "the top level must be an object, { … }", shown)
+        message = f"the top level must be an object, {{ … }}, not {short(data)}"
+        raise SettingsError([Problem("", message, shown)])
     return data, _lines(text, shown)
 
 
