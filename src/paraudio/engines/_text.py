@@ -128,7 +128,7 @@ class GrowingText:
         if not end:
             return []
         self._text, self._seen, self._begun = plain[end:], 0, True
-        return list(_grouped(_clauses(plain[:end])))
+        return list(_grouped(_clauses(plain, end)))
 
     def end(self) -> list[Utterance]:
         """The utterances that are left."""
@@ -178,10 +178,16 @@ def _clean(text: str) -> str:
     return _CONTROL.sub(" ", text)
 
 
-def _clauses(text: str) -> Iterator[tuple[Clause, bool]]:
-    """Clauses in order, and whether a sentence ends with each."""
+def _clauses(text: str, end: int | None = None) -> Iterator[tuple[Clause, bool]]:
+    """Clauses in order, and whether a sentence ends with each.
+
+    With ``end``, only those before it, which is where one ends: what stands behind tells all the
+    same what the last dots mean.
+    """
     start = 0
     for match in _BREAK.finditer(text):
+        if end is not None and match.end() > end:
+            return
         if _is_inside(text, start, match):
             continue
         run = match["mark"] or match["alone"]
@@ -189,7 +195,8 @@ def _clauses(text: str) -> Iterator[tuple[Clause, bool]]:
         body = text[start : match.start()] + (match["close"] or match["closed"] or "")
         yield from _cut(body, mark, ends=not mark or mark in _ENDS)
         start = match.end()
-    yield from _cut(text[start:], "", ends=True)
+    if end is None:
+        yield from _cut(text[start:], "", ends=True)
 
 
 def _mark(run: str) -> str:

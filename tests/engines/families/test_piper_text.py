@@ -2,7 +2,7 @@ import itertools
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from paraudio.engines._text import (
@@ -173,6 +173,7 @@ WRITTEN = st.lists(
 ).map("".join)
 
 
+@example("Dr. \n\na", [])
 @given(WRITTEN, st.lists(st.integers(0, 200), max_size=12))
 def test_text_that_is_being_written_is_cut_as_the_whole_is(text: str, cuts: list[int]) -> None:
     assert grown(text, cuts) == list(utterances(text))
