@@ -5,11 +5,12 @@ Hypothesis draws the history, and the order in which tasks run. A soak is the sa
 """
 
 import os
+import secrets
 import time
 from typing import ClassVar, Final
 
 import pytest
-from hypothesis import HealthCheck, Phase, note, settings
+from hypothesis import HealthCheck, Phase, note, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -378,15 +379,19 @@ def test_any_history_keeps_every_rule_and_leaves_nothing(
 ) -> None:
     Histories.tally = tally = Tally()
     began, took, rounds = time.perf_counter(), 0.0, 0
-    # Hypothesis likes to dwell on a few kinds of steps: what a round has not seen, the next may.
+    # Hypothesis likes to dwell on a few kinds of steps: what a round has not seen, the next may. A
+    # seed of its own makes each round another one, also where Hypothesis is told to repeat itself.
+    first = secrets.randbits(32) if SOAK_S else 0
     while not rounds or took < SOAK_S or (tally.missing() and rounds < MOST_ROUNDS):
+        round_of_its_own = seed(first + rounds)(Histories)
         rounds += 1
-        run_state_machine_as_test(Histories, settings=_settings(200, 40))
+        run_state_machine_as_test(round_of_its_own, settings=_settings(200, 40))
         took = time.perf_counter() - began
     reporter = request.config.pluginmanager.get_plugin("terminalreporter")
     assert isinstance(reporter, pytest.TerminalReporter)
     with capsys.disabled():
         reporter.write_line(
-            f"{tally.steps} steps in {took:.1f} s: {tally.steps / took:.0f} a second"
+            f"{tally.steps} steps in {took:.1f} s: {tally.steps / took:.0f} a second, "
+            f"{rounds} rounds from seed {first}"
         )
     assert tally.missing() == [], "histories must be made of everything that can happen"
