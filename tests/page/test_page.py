@@ -1,6 +1,7 @@
 """The page, in a real browser: what it shows, and everything that it does."""
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import httpx
@@ -10,6 +11,16 @@ from selenium.webdriver.common.keys import Keys
 from tests.page.conftest import KEY
 from tests.page.watching import Watching
 from tests.server.harness import Served
+
+NOTE_STARTS = """
+  window.starts = [];
+  const start = AudioBufferSourceNode.prototype.start;
+  AudioBufferSourceNode.prototype.start = function (at) {
+    window.starts.push([at, this.buffer.duration]);
+    start.call(this, at);
+  };
+"""
+"""Notes when each piece of sound is to be played, and how long it lasts, in seconds."""
 
 pytestmark = [pytest.mark.process, pytest.mark.models]
 
@@ -56,6 +67,7 @@ def press(page: Watching, word: str, model: str = "vad") -> None:
 
 
 def test_a_text_is_spoken_and_played(page: Watching) -> None:
+    page.browser.execute_script(NOTE_STARTS)
     page.choose("speak-model", "voice")
     page.at("text").clear()
     # By keyboard alone: the text, then on to the button.
@@ -63,8 +75,33 @@ def test_a_text_is_spoken_and_played(page: Watching) -> None:
     page.until(lambda: page.text("speak-told").startswith("spoken in"), "spoken")
     seconds = "return document.getElementById('sound').duration"
     page.until(lambda: page.browser.execute_script(f"{seconds} > 0.4"), "a sound")
+    assert page.browser.execute_script("return starts.length") > 0, "it plays"
+    page.until(lambda: not page.at("speak-stop").is_enabled(), "it has been played")
+    # Once more, from the player, as it was kept.
+    page.browser.execute_script("document.getElementById('sound').play()")
     played = "return document.getElementById('sound').currentTime > 0"
     page.until(lambda: page.browser.execute_script(played), "it plays")
+
+
+def test_a_long_text_is_played_from_its_first_piece_on(page: Watching) -> None:
+    page.browser.execute_script(NOTE_STARTS)
+    page.choose("speak-model", "steady")
+    page.at("text").send_keys("So many words. " * 20)
+    page.at("speak").submit()
+    page.until(lambda: page.browser.execute_script("return starts.length") > 2, "it plays")
+    assert page.server("steady")["active_slots"] == 1, "while the rest is spoken"
+    assert page.text("speak-told") == "playing, while the rest is spoken"
+    starts = page.browser.execute_script("return starts")
+    for (at, lasts), (following, _) in pairwise(starts):
+        assert following >= at + lasts - 1e-6, "one behind the other"
+    # Another one takes its place, and can be stopped in turn.
+    page.at("speak").submit()
+    page.until(lambda: page.text("speak-told") == "speaking", "the next one")
+    page.until(lambda: page.text("speak-told").startswith("playing"), "it plays")
+    page.at("speak-stop").click()
+    page.until(lambda: page.text("speak-told") == "stopped", "stopped")
+    page.until(lambda: page.server("steady")["active_slots"] == 0, "it is free")
+    assert not page.at("speak-stop").is_enabled()
 
 
 def test_what_is_wrong_is_said(page: Watching) -> None:
@@ -138,6 +175,11 @@ def test_a_server_with_keys_asks_for_one_and_lets_nobody_manage(
     page.open()
     page.until(lambda: page.at("key").is_displayed(), "it asks")
     assert page.row("voice") == []
+    page.until(lambda: "needs an API key: enter it at the top" in page.text("server"), "where")
+    page.at("key").send_keys("wrong", Keys.ENTER)
+    page.until(lambda: "does not take the key: enter another" in page.text("server"), "it is wrong")
+    assert page.at("key").is_displayed()
+    page.at("key").clear()
     page.at("key").send_keys(KEY, Keys.ENTER)
     page.until(lambda: page.row("voice"), "the models")
     page.until(lambda: not page.at("key").is_displayed(), "it asks no more")
@@ -152,12 +194,15 @@ def test_a_server_with_keys_asks_for_one_and_lets_nobody_manage(
 def test_a_server_that_ends_is_said_to_have_ended(
     model_store: object, chromium: Chrome, tmp_path: Path
 ) -> None:
-    from tests.server.harness import started
+    from tests.server.harness import simulated, started
 
-    with started(tmp_path, [], ui_enabled=True) as served:
+    with started(tmp_path, [simulated("voice")], ui_enabled=True) as served:
         served.url = served.hear("listening on ").partition("listening on ")[2].split()[0]
         page = Watching(chromium, served.url)
         page.open()
         page.until(lambda: page.text("server") == "running", "running")
         served.signal()
-        page.until(lambda: page.text("server") != "running", "not running")
+        page.until(lambda: page.text("server") == "the server does not answer", "it is gone")
+        page.choose("speak-model", "voice")
+        page.at("speak").submit()
+        page.until(lambda: page.text("speak-told") == "the server does not answer", "here too")

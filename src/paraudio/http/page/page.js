@@ -3,6 +3,19 @@ const keyed = () => sessionStorage.getItem("key");
 
 // What the server says.
 
+const GONE = "the server does not answer";
+const NO_KEY = "this server needs an API key: enter it at the top of this page";
+const WRONG_KEY = "this server does not take the key: enter another one at the top of this page";
+
+// Browsers have words of their own, each others, for a connection that fails.
+async function reached(work) {
+  try {
+    return await work;
+  } catch (error) {
+    throw error instanceof TypeError ? new Error(GONE) : error;
+  }
+}
+
 async function ask(path, options = {}) {
   const headers = { ...options.headers };
   if (keyed()) headers.Authorization = `Bearer ${keyed()}`;
@@ -10,9 +23,12 @@ async function ask(path, options = {}) {
     headers["Content-Type"] = "application/json";
     options = { ...options, method: "POST", body: JSON.stringify(options.json) };
   }
-  const answer = await fetch(path, { ...options, headers });
+  const answer = await reached(fetch(path, { ...options, headers }));
   if (answer.ok) return answer;
-  if (answer.status === 401) at("entry").hidden = false;
+  if (answer.status === 401) {
+    at("entry").hidden = false;
+    throw new Error(keyed() ? WRONG_KEY : NO_KEY);
+  }
   const body = await answer.json().catch(() => null);
   throw new Error(body?.error?.message ?? `the server answered ${answer.status}`);
 }
@@ -67,7 +83,12 @@ const JOBS = {
 };
 
 function silence(frames) {
-  const bytes = new Uint8Array(44 + 2 * frames);
+  return btoa(String.fromCharCode(...head(frames, 16000), ...new Uint8Array(2 * frames)));
+}
+
+// What stands in a wav before its samples: 16 bit, mono.
+function head(frames, rate) {
+  const bytes = new Uint8Array(44);
   const view = new DataView(bytes.buffer);
   const put = (at, text) => [...text].forEach((c, i) => (bytes[at + i] = c.charCodeAt(0)));
   put(0, "RIFF");
@@ -75,11 +96,11 @@ function silence(frames) {
   put(8, "WAVEfmt ");
   view.setUint32(16, 16, true);
   [1, 1].forEach((value, i) => view.setUint16(20 + 2 * i, value, true));
-  [16000, 32000].forEach((value, i) => view.setUint32(24 + 4 * i, value, true));
+  [rate, 2 * rate].forEach((value, i) => view.setUint32(24 + 4 * i, value, true));
   [2, 16].forEach((value, i) => view.setUint16(32 + 2 * i, value, true));
   put(36, "data");
   view.setUint32(40, 2 * frames, true);
-  return btoa(String.fromCharCode(...bytes));
+  return bytes;
 }
 
 async function manage(row) {
@@ -136,7 +157,7 @@ async function* events(answer) {
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
   for (;;) {
-    const { value, done } = await reader.read();
+    const { value, done } = await reached(reader.read());
     if (done) return;
     const parts = (text + value).split("\n\n");
     text = parts.pop();
@@ -193,33 +214,105 @@ at("speak-model").onchange = () =>
     at("voices").replaceChildren(...voices.map((name) => new Option(name)));
   });
 
+// Plays pieces one behind the other, the first as soon as it comes; few wait as floats at a time.
+
+const AHEAD = 8;
+
+function player() {
+  const context = new AudioContext();
+  const waiting = [];
+  let until = 0;
+  let started = 0;
+  let silent = () => {};
+  const go = () => {
+    while (waiting.length && started < AHEAD) {
+      const { samples, rate } = waiting.shift();
+      const buffer = context.createBuffer(1, samples.length, rate);
+      buffer.copyToChannel(Float32Array.from(samples, (value) => value / 32768), 0);
+      const source = new AudioBufferSourceNode(context, { buffer });
+      source.connect(context.destination);
+      source.onended = () => {
+        started -= 1;
+        go();
+      };
+      until = Math.max(until, context.currentTime);
+      source.start(until);
+      until += buffer.duration;
+      started += 1;
+    }
+    if (!started) silent();
+  };
+  return {
+    push(samples, rate) {
+      waiting.push({ samples, rate });
+      go();
+    },
+    ended(signal) {
+      return new Promise((done, failed) => {
+        silent = done;
+        signal.addEventListener("abort", () => failed(signal.reason));
+        go();
+      });
+    },
+    close: () => context.close(),
+  };
+}
+
+function samplesOf(text) {
+  return new Int16Array(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer);
+}
+
+async function speak(signal, loud) {
+  const json = {
+    model: at("speak-model").value,
+    input: at("text").value,
+    speed: at("speed").valueAsNumber,
+    stream_format: "sse",
+  };
+  if (at("voice").value) json.voice = at("voice").value;
+  const pieces = [];
+  let rate = 0;
+  let ms = null;
+  for await (const event of events(await ask("/v1/audio/speech", { json, signal }))) {
+    if (event.type === "error") throw new Error(event.error.message);
+    if (event.type === "speech.audio.done") ms = event.timing.wall_ms;
+    if (event.type !== "speech.audio.delta") continue;
+    const samples = samplesOf(event.audio);
+    rate = event.sample_rate;
+    pieces.push(samples);
+    loud.push(samples, rate);
+    tell("speak-told", "playing, while the rest is spoken");
+  }
+  if (ms === null) throw new Error(GONE);
+  const frames = pieces.reduce((sum, samples) => sum + samples.length, 0);
+  URL.revokeObjectURL(at("sound").src);
+  at("sound").src = URL.createObjectURL(new Blob([head(frames, rate), ...pieces]));
+  tell("speak-told", `spoken in ${(ms / 1000).toFixed(2)} s`);
+  await loud.ended(signal);
+}
+
 at("speak").onsubmit = (event) => {
   event.preventDefault();
   guarded("speak-told", async () => {
     speaking?.abort();
-    speaking = new AbortController();
+    const mine = (speaking = new AbortController());
+    at("sound").pause();
     at("speak-stop").disabled = false;
     tell("speak-told", "speaking");
+    const loud = player();
     try {
-      const json = {
-        model: at("speak-model").value,
-        input: at("text").value,
-        speed: at("speed").valueAsNumber,
-        response_format: "wav",
-      };
-      if (at("voice").value) json.voice = at("voice").value;
-      const answer = await ask("/v1/audio/speech", { json, signal: speaking.signal });
-      URL.revokeObjectURL(at("sound").src);
-      at("sound").src = URL.createObjectURL(await answer.blob());
-      const ms = Number(answer.headers.get("X-Paraudio-Wall-Ms"));
-      tell("speak-told", `spoken in ${(ms / 1000).toFixed(2)} s`);
-      await at("sound").play().catch(() => {});
+      await speak(mine.signal, loud);
+    } catch (error) {
+      if (speaking === mine) throw error;
     } finally {
-      at("speak-stop").disabled = true;
+      loud.close();
+      if (speaking === mine) at("speak-stop").disabled = true;
     }
   });
 };
 
+// Whoever plays it again need not hear it twice.
+at("sound").onplay = () => speaking?.abort();
 at("speak-stop").onclick = () => speaking?.abort();
 
 // Write down a recording.
