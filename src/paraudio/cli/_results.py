@@ -8,6 +8,7 @@ import click
 
 from paraudio.audio import encode
 from paraudio.cli._output import print_json, print_table, say
+from paraudio.cli._whole import write_whole
 from paraudio.engines import Result
 from paraudio.errors import BackendError
 from paraudio.spec import Json, ModelSpec
@@ -57,7 +58,7 @@ def _write(result: Result, output: str) -> None:
         sys.stdout.buffer.flush()
         return
     try:
-        Path(output).expanduser().write_bytes(data)
+        write_whole(Path(output).expanduser(), data)
     except OSError as error:
         raise BackendError(f"{output} cannot be written: {error.strerror}") from error
 
