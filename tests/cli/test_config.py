@@ -98,6 +98,65 @@ def test_a_model_that_the_store_does_not_know_is_refused(cli: Cli, tmp_path: Pat
     )
 
 
+def test_a_model_of_the_store_must_be_of_the_family_and_task_that_is_said(
+    cli: Cli, tmp_path: Path
+) -> None:
+    path = write(
+        tmp_path,
+        {
+            "models": [
+                {**MODEL, "path": "store:silero-vad"},
+                {**MODEL, "id": "v", "family": "silero_vad", "path": "store:piper-joe"},
+                {**MODEL, "id": "s", "family": "simulated", "path": "store:piper-joe"},
+                {**MODEL, "id": "r", "path": "store:piper-joe"},
+            ]
+        },
+    )
+    result = cli("config", "check", str(path), "--json")
+    assert result.exit_code == 2
+    found = {one["key"]: one["message"] for one in json.loads(result.stdout)["problems"]}
+    assert found["models[0].family"] == (
+        "models[0].family: store:silero-vad is a model of family 'silero_vad', not 'piper_tts'"
+    )
+    assert found["models[0].task"] == "models[0].task: store:silero-vad does vad, not tts"
+    assert "is a model of family 'piper_tts'" in found["models[1].family"]
+    assert "does not do task 'tts'" in found["models[1].task"]
+    assert len(found) == 4
+
+
+def test_several_faults_of_one_model_are_listed_at_once(cli: Cli, tmp_path: Path) -> None:
+    model = {
+        "id": "a",
+        "family": "simulated",
+        "path": "store:nobody",
+        "task": "midi",
+        "load_options": {"capacity": 17, "load_mss": 1, "load_ms": -1},
+        "session_options": {"nonsense": 1},
+    }
+    result = cli("config", "check", str(write(tmp_path, {"models": [model]})), "--json")
+    keys = [one["key"] for one in json.loads(result.stdout)["problems"]]
+    assert sorted(keys) == [
+        "models[0].load_options.capacity",
+        "models[0].load_options.load_ms",
+        "models[0].load_options.load_mss",
+        "models[0].path",
+        "models[0].session_options.nonsense",
+        "models[0].task",
+    ]
+
+
+def test_right_with_warnings_is_said_with_their_number(cli: Cli, tmp_path: Path) -> None:
+    path = write(tmp_path, {"models": [MODEL]})
+    result = cli("config", "check", str(path))
+    assert result.exit_code == 0
+    assert result.stderr.splitlines()[-1] == f"{path} is right, with 1 warning"
+    result = cli("config", "check", str(path), PARAUDIO_PRT="1")
+    assert result.exit_code == 0
+    assert result.stderr.splitlines()[-1] == f"{path} is right, with 2 warnings"
+    (tmp_path / "joe.onnx").touch()
+    assert cli("config", "check", str(path)).stderr == f"{path} is right\n"
+
+
 def test_nothing_changed_is_no_empty_table(cli: Cli) -> None:
     result = cli("config", "check", "--changed")
     assert result.exit_code == 0

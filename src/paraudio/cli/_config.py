@@ -40,7 +40,8 @@ def check(file: Path | None, *, changed: bool, as_json: bool) -> int:
     """Check FILE (else PARAUDIO_CONFIG, else the embedded default) and the environment.
 
     Prints every setting with its value and where it was said, or everything that is wrong with the
-    line or the variable that says it. Ends with 0 or 2.
+    line or the variable that says it. Ends with 0, also where something is worth a warning (a path
+    that is not there yet), or with 2.
     """
     from paraudio.cli._checked import load_checked  # noqa: PLC0415 - help must stay fast
     from paraudio.config import SettingsError, describe  # noqa: PLC0415
@@ -69,7 +70,9 @@ def check(file: Path | None, *, changed: bool, as_json: bool) -> int:
         print_table(("SETTING", "VALUE", "SOURCE"), [_row(one) for one in entries])
     for warning in loaded.warnings:
         say_warning(warning)
-    say(f"{'the default configuration' if file is None else file} is right")
+    count = len(loaded.warnings)
+    odd = "" if not count else f", with {count} warning{'s' if count > 1 else ''}"
+    say(f"{'the default configuration' if file is None else file} is right{odd}")
     return 0
 
 
