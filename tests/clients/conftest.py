@@ -1,5 +1,6 @@
 """A server for real clients, and a look at it from outside."""
 
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -46,6 +47,13 @@ class Seen:
     def until_idle(self, name: str) -> None:
         """Wait until a model has neither work nor a line."""
         self.until(lambda seen: not seen["active_slots"] + seen["queued_requests"], name)
+
+    def mark(self) -> int:
+        """Wait until the log has all that has happened, and return how long it is then."""
+        name = secrets.token_hex(8)
+        self.http.get("/v1/models", headers={"X-Request-Id": name}).raise_for_status()
+        self.until_said(name)
+        return len(self.served.said)
 
     def requests(self, since: int = 0) -> list[str]:
         """The lines of the log about requests to the routes of audio and tasks."""

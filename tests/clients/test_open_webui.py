@@ -109,10 +109,10 @@ def test_the_users_language_goes_along(
 def test_a_refused_language_is_answered_quickly_and_the_next_try_is_taken(
     settings: Mapping[str, str], spoken: Path, seen: Seen
 ) -> None:
-    since = len(seen.served.said)
+    since = seen.mark()
     answer = transcribe(settings, spoken, "xx")
     assert (answer.status_code, "weather" in answer.json()["text"]) == (200, True)
-    seen.until_said("status=200", since)
+    seen.mark()
     refused, taken = seen.requests(since)
     assert "status=400" in refused
     assert "status=200" in taken

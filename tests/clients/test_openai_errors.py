@@ -47,6 +47,7 @@ def speak(client: openai.OpenAI, model: str = "quick", **more: Any) -> bytes:
 
 def statuses(seen: Seen, since: int, model: str) -> list[str]:
     """How the requests for a model were answered, as the log has it."""
+    seen.mark()
     lines = [line for line in seen.requests(since) if f'model="{model}"' in line]
     return [line.partition(" status=")[2].split()[0] for line in lines]
 
@@ -66,7 +67,7 @@ def test_what_is_wrong_is_a_bad_request_with_its_field(
     keyed: Seen, more: dict[str, Any], param: str
 ) -> None:
     with client_of(keyed, max_retries=2) as client:
-        before = len(keyed.served.said)
+        before = keyed.mark()
         with pytest.raises(openai.BadRequestError) as refused:
             speak(client, **more)
     error = refused.value
@@ -138,7 +139,7 @@ def cancel_all(seen: Seen) -> None:
 
 
 def test_a_full_queue_is_tried_again_after_the_time_that_the_server_names(keyed: Seen) -> None:
-    since = len(keyed.served.said)
+    since = keyed.mark()
     with client_of(keyed, max_retries=2) as client, ThreadPoolExecutor(3) as threads:
         once = client.with_options(max_retries=0)
         line: list[Future[bytes | openai.APIStatusError]] = []
@@ -162,7 +163,7 @@ def test_a_full_queue_is_tried_again_after_the_time_that_the_server_names(keyed:
 
 
 def test_a_request_that_somebody_cancels_is_told_and_not_tried_again(keyed: Seen) -> None:
-    since = len(keyed.served.said)
+    since = keyed.mark()
     with client_of(keyed, max_retries=2) as client, ThreadPoolExecutor(1) as threads:
         asked = threads.submit(outcome, client, "narrow")
         keyed.until_busy("narrow")
@@ -174,7 +175,7 @@ def test_a_request_that_somebody_cancels_is_told_and_not_tried_again(keyed: Seen
 
 
 def test_a_timeout_frees_the_slot_and_each_try_is_a_request_of_its_own(keyed: Seen) -> None:
-    since = len(keyed.served.said)
+    since = keyed.mark()
     with client_of(keyed, timeout=0.3, max_retries=1) as client:
         with pytest.raises(openai.APITimeoutError):
             speak(client, "narrow")
