@@ -126,6 +126,19 @@ def test_the_notice_says_policy_and_what_each_family_advertises(
     assert "PARAUDIO_X is not a setting" in text
 
 
+def test_a_path_that_is_not_there_is_logged_as_a_warning(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    caplog.set_level(logging.INFO, "paraudio")
+    config = tmp_path / "server.toml"
+    config.write_text('[[models]]\nid = "joe"\nfamily = "piper_tts"\npath = "no"\ntask = "tts"\n')
+    log_notice(load(config=config, environ={}, flags={}))
+    told = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
+    assert len(told) == 1
+    assert told[0].startswith("models[0].path: ")
+    assert told[0].endswith("of joe cannot be read")
+
+
 def test_a_newcomer_is_told_the_url_and_what_to_try(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "paraudio")
     defaults = load(config=None, environ={}, flags={}).settings

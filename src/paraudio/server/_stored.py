@@ -1,16 +1,19 @@
 """Models of the store: ``store:NAME`` in a path becomes a folder, fetched at the first load."""
 
 import dataclasses
-from collections.abc import Sequence
+import shlex
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Final
 
 import trio
 
 from paraudio.engines import Family, Load
 from paraudio.engines.isolation import AbandonedCall, Inspection, Isolation, ModelHandle
+from paraudio.errors import BackendError, InvalidRequestError
 from paraudio.server._progress import Progress
 from paraudio.spec import ModelSpec
-from paraudio.store import Shelf
+from paraudio.store import Shelf, Store, default_home
 
 SCHEME: Final = "store:"
 """What a path starts with that names a model of the store."""
@@ -36,6 +39,14 @@ def installs_cut(shelf: Shelf) -> list[str]:
     return [f"the install of {each.name} was cut off" for each in going]
 
 
+def _repair(store: Store, name: str) -> str:
+    """The command that repairs a model of this store."""
+    command = f"paraudio pull {shlex.quote(name)}"
+    if store.home == default_home():
+        return command
+    return f"PARAUDIO_HOME={shlex.quote(str(store.home))} {command}"
+
+
 class StoredModels:
     """An isolation that fetches what a load needs before the one behind it runs the load.
 
@@ -50,11 +61,15 @@ class StoredModels:
 
     async def inspect(self, family: Family, load: Load) -> Inspection:
         """Inspect the model, fetched first if it has to be."""
-        return await self._inner.inspect(family, await self._resolved(load))
+        found = await self._resolved(load)
+        async with self._explaining(load):
+            return await self._inner.inspect(family, found)
 
     async def load(self, family: Family, load: Load) -> ModelHandle:
         """Load the model, fetched first if it has to be."""
-        return await self._inner.load(family, await self._resolved(load))
+        found = await self._resolved(load)
+        async with self._explaining(load):
+            return await self._inner.load(family, found)
 
     def abandoned_of(self, model_id: str) -> Sequence[AbandonedCall]:
         """What the isolation behind this one had to abandon of one model."""
@@ -63,6 +78,25 @@ class StoredModels:
     def abandoned(self) -> list[str]:
         """What the isolation behind this one had to abandon."""
         return self._inner.abandoned()
+
+    @asynccontextmanager
+    async def _explaining(self, load: Load) -> AsyncIterator[None]:
+        """Add to a failure of a stored model which files are damaged, and what repairs them.
+
+        Only a failure is worth reading the files whole. Cancelled meanwhile: the load is, too.
+        """
+        store = self._shelf.store
+        try:
+            yield
+        except (BackendError, InvalidRequestError) as error:
+            name = load.path.removeprefix(SCHEME)
+            if name != load.path and (wrong := await store.damaged(name)):
+                verb = "is" if len(wrong) == 1 else "are"
+                error.message += (
+                    f"; {', '.join(wrong)} {verb} damaged: `{_repair(store, name)}` mends that"
+                )
+                error.args = (error.message,)
+            raise
 
     async def _resolved(self, load: Load) -> Load:
         if not load.path.startswith(SCHEME):
