@@ -40,7 +40,7 @@ from paraudio.http import (
 )
 from paraudio.http._access import note_end
 from paraudio.http._core import Core, Gate, Route
-from paraudio.http._errors import answer_to, split_cancelled
+from paraudio.http._errors import Answer, answer_to, split_cancelled
 from paraudio.http._exchange import Exchange
 from paraudio.http._gate import (
     check_origin,
@@ -119,6 +119,22 @@ def create_app(
             journal.follow(tracing.observe)
     record = record if journal is None else journal
     return Api(Core(runtime, settings, families, record, journal, meters, shelf, tracing))
+
+
+def _noted(error: BaseException, exchange: Exchange) -> Answer:
+    """The answer to what a handler raised, which its request remembers.
+
+    Raises:
+        BaseException: The error itself, where it is no answer or nobody is there to hear it.
+    """
+    cancelled, ours = split_cancelled(error)
+    if ours is None:
+        raise error
+    answer = answer_to(ours, exchange.id)
+    exchange.code = str(answer.error["code"])
+    if cancelled:
+        raise error
+    return answer
 
 
 class ApiRequest(PullRequest):
@@ -220,13 +236,7 @@ class Api(QuartTrio):
             async with self.request_context(request):
                 response = await self._dispatch(exchange, request)
         except (Exception, BaseExceptionGroup) as error:
-            cancelled, ours = split_cancelled(error)
-            if ours is None:
-                raise
-            answer = answer_to(ours, exchange.id)
-            exchange.code = str(answer.error["code"])
-            if cancelled:
-                raise
+            answer = _noted(error, exchange)
             response = error_answer(answer)
         return self._marked(response, exchange)
 
@@ -241,13 +251,7 @@ class Api(QuartTrio):
                 handler = self._admitted(websocket)
                 await handler(exchange, socket)
         except (Exception, BaseExceptionGroup) as error:
-            cancelled, ours = split_cancelled(error)
-            if ours is None:
-                raise
-            answer = answer_to(ours, exchange.id)
-            exchange.code = str(answer.error["code"])
-            if cancelled:
-                raise
+            answer = _noted(error, exchange)
             if socket.accepted:
                 await socket.close(FAILED, str(answer.error["message"]))
             else:

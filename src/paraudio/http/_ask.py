@@ -98,6 +98,11 @@ def speech_ask(fields: Fields) -> Ask:
             "input must be a text with something to speak, not only control characters",
             param=fields.param("input"),
         )
+    return spoken_ask(fields, text)
+
+
+def spoken_ask(fields: Fields, text: str | None) -> Ask:
+    """Read how a text is to be spoken; None for one that is still being written."""
     return Ask(
         model=model_field(fields),
         tasks=("tts",),

@@ -7,13 +7,12 @@ from quart.wrappers import Response
 from paraudio.audio import MAX_RATE, MIN_RATE, RAW_FORMATS
 from paraudio.errors import InvalidRequestError, UnsupportedMediaTypeError
 from paraudio.http._ask import (
-    MAX_SPEED,
-    MIN_SPEED,
     Ask,
     bound_field,
     hint_fields,
     language_field,
     model_field,
+    spoken_ask,
 )
 from paraudio.http._core import Route
 from paraudio.http._exchange import Exchange
@@ -22,7 +21,6 @@ from paraudio.http._hearing import HEARING, HearingFrames
 from paraudio.http._live_pieces import SoundFormat, SoundPieces, TextPieces
 from paraudio.http._live_stream import open_live
 from paraudio.http._speech import GROWING, STREAM_FORMATS, DeltaFrames, GrowingFrames
-from paraudio.http._voices import voice_fields
 
 MAX_CHANNELS: Final = 16
 DEFAULT_RATE: Final = 16_000
@@ -72,18 +70,7 @@ async def speak_live(exchange: Exchange) -> Response:
     # Who names a container wants one.
     default = "sse" if fields.get("response_format") is None else "audio"
     streamed = fields.choice("stream_format", STREAM_FORMATS, default=default)
-    ask = Ask(
-        model=model_field(fields),
-        tasks=("tts",),
-        bound_ms=bound_field(fields),
-        language=language_field(fields),
-        voice=voice_fields(fields),
-        speed=fields.number("speed", minimum=MIN_SPEED, maximum=MAX_SPEED),
-        seed=fields.seed(),
-        options=fields.options("options"),
-        hints=hint_fields(fields),
-        names={"text": "input", "name": "voice"},
-    )
+    ask = spoken_ask(fields, None)
     workers = exchange.core.workers
     return await open_live(
         exchange,
