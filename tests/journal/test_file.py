@@ -14,7 +14,7 @@ import trio
 import trio.testing
 
 from paraudio.errors import ConfigError
-from paraudio.journal import Event, Journal, Kind, read
+from paraudio.journal import Event, Journal, Kind, check, read
 from paraudio.journal import _journal as journal_module
 from paraudio.journal import _writer as writer_module
 from paraudio.journal._format import decode_event, encode_event
@@ -161,15 +161,6 @@ async def test_events_after_the_block_are_counted_as_lost(tmp_path: Path) -> Non
     assert (journal.lost, journal.revision) == (3, 4)
 
 
-async def test_the_file_of_the_process_before_is_kept(tmp_path: Path) -> None:
-    path = tmp_path / "journal"
-    for count in (1, 2, 3):
-        async with Journal(path) as journal:
-            tick(journal, count)
-    assert len(read(path).events) == 3
-    assert len(read(f"{path}.1").events) == 2
-
-
 async def test_flushing_writes_what_is_pending_at_once(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     async with Journal(path) as journal:
@@ -251,11 +242,48 @@ async def test_a_disk_that_is_full_for_a_while_costs_nothing(
         tick(journal)
     assert [event.seq for event in read(path).events] == list(range(1, 9))
     assert journal.lost == 0
-    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
     assert "No space left on device" in caplog.text
+    assert caplog.messages[1].endswith("is written again; 0 events were lost")
 
 
-async def test_a_disk_that_stays_full_costs_the_events_and_is_logged_once(
+async def test_a_disk_that_has_room_again_gets_the_events_although_none_follows(
+    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_module, "RETRY_S", 0.01)
+    path = tmp_path / "journal"
+    async with Journal(path) as journal:
+        disk.full = True
+        tick(journal, 3)
+        await disk.failed(2)
+        disk.full = False
+        await disk.wrote(4)
+        assert lines(path) == 4
+
+
+async def test_each_outage_is_logged_as_it_begins_and_as_it_ends(
+    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(writer_module, "MAX_PENDING", 3)
+    async with Journal(tmp_path / "journal") as journal:
+        for events in (2, 7):
+            disk.full = True
+            tick(journal, events)
+            for _ in range(3):
+                journal.flush()
+            disk.full = False
+            journal.flush()
+    said = [message.partition("/journal ")[2] for message in caplog.messages]
+    begins = "cannot be written: No space left on device"
+    assert said == [
+        begins,
+        "is written again; 0 events were lost",
+        begins,
+        "is written again; 4 events were lost",
+    ]
+
+
+async def test_a_disk_that_stays_full_costs_the_events_and_leaves_a_gap(
     tmp_path: Path, disk: Disk, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "journal"
@@ -266,10 +294,15 @@ async def test_a_disk_that_stays_full_costs_the_events_and_is_logged_once(
         tick(journal, 4)
         journal.flush()
         tick(journal, 5)
-    assert len(read(path).events) == 3
-    assert journal.lost == 9
+    trace = read(path)
+    # Only the numbers can tell, so the latest event stands where the last two had been.
+    assert [event.seq for event in trace.events] == [1, 12]
+    assert "sequence" in [violation.rule for violation in check(trace.events)]
+    assert journal.lost == 10
     assert len(journal.since(0)) == 12
-    assert len(caplog.records) == 1
+    begin, end = caplog.messages
+    assert "cannot be written: No space left on device" in begin
+    assert end.endswith("lacks 10 events")
 
 
 async def test_a_file_that_somebody_closed_fails_nobody(
@@ -305,7 +338,8 @@ async def test_more_than_can_be_pending_is_lost_and_not_kept(
         tick(journal, 25)
         assert journal.lost == 15
         disk.full = False
-    assert [event.seq for event in read(path).events] == list(range(1, 11))
+    # The latest is kept, and its number tells that others are missing.
+    assert [event.seq for event in read(path).events] == [*range(1, 10), 25]
 
 
 async def test_many_pending_events_are_encoded_a_part_at_a_time(

@@ -134,6 +134,45 @@ def test_a_port_that_another_program_has_is_said_to_be_taken(tmp_path: Path) -> 
     )
 
 
+def test_a_server_that_cannot_listen_leaves_the_journal_of_the_one_before(tmp_path: Path) -> None:
+    journal = tmp_path / "run.jsonl"
+    text = '{"format": "paraudio-journal", "version": 1}\n'
+    journal.write_text(text)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
+        with started(tmp_path, [simulated()], "--port", port, journal=str(journal)) as served:
+            ended = served.end()
+    assert ended.code == 2
+    assert journal.read_text() == text
+    assert not list(tmp_path.glob("run.jsonl.*"))
+
+
+def test_a_journal_that_is_none_is_refused_and_left(tmp_path: Path) -> None:
+    notes = tmp_path / "notes.txt"
+    notes.write_text("bread\n")
+    with started(tmp_path, [simulated()], journal=str(notes)) as served:
+        ended = served.end()
+    assert ended.code == 2
+    assert ended.said[-1].startswith(f"error: the file '{notes}' is no journal")
+    assert notes.read_text() == "bread\n"
+    assert not list(tmp_path.glob("notes.txt.*"))
+
+
+async def test_a_journal_that_another_server_writes_is_refused_and_goes_on(tmp_path: Path) -> None:
+    second = tmp_path / "second"
+    await trio.Path(second).mkdir()
+    async with serving(tmp_path, [simulated()]) as served:
+        journal = str(tmp_path / "journal.jsonl")
+        async with in_threads(started(second, [simulated()], journal=journal)) as refused:
+            ended = await refused.ended()
+        assert ended.code == 2
+        assert ended.said[-1].startswith(f"error: the journal '{journal}' is in use")
+        assert (await served.run()).status == 200
+        ended = await served.stopped()
+    assert "run_ended" in [event.kind for event in ended.events]
+    assert not await trio.Path(f"{journal}.1").exists()
+
+
 async def test_the_service_manager_is_told(tmp_path: Path) -> None:
     place = tmp_path / "notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:

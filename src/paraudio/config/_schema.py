@@ -156,7 +156,9 @@ class Settings(Strict):
     api_keys: tuple[ApiKey, ...] = Field(default=(), description="key that requests must bear")
     tls: Tls | None = Field(default=None, description="serve HTTPS")
     journal: FilledText | None = Field(
-        default=None, description="file that every transition is written to (JSON lines)"
+        default=None,
+        description="file that every transition is written to (JSON lines), for one server only; "
+        "a journal that it holds is kept as FILE.1, older ones up to FILE.9",
     )
     default_response_format: Literal["wav", "mp3", "flac", "opus", "aac", "pcm", "json"] = Field(
         default="wav",

@@ -16,6 +16,8 @@ from paraudio.spec import Json
 
 FORMAT: Final = "paraudio-journal"
 VERSION: Final = 1
+HEADER_BEGINS: Final = f'{{"format": "{FORMAT}"'.encode()
+"""How the file of a journal begins, of whatever version."""
 
 
 class JournalError(ValueError):

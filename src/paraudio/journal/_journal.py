@@ -7,13 +7,14 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from itertools import islice
+from math import inf
 from types import TracebackType
 from typing import Final, Self
 
 import trio
 
 from paraudio.journal._events import Event, Kind
-from paraudio.journal._format import new_header
+from paraudio.journal._format import Header, new_header
 from paraudio.journal._writer import Writer
 from paraudio.spec import Json
 
@@ -23,6 +24,8 @@ RING: Final = 10_000
 """Events that are kept in memory."""
 PAUSE_S: Final = 0.1
 """Between two writes of the file: few large ones cost less than many small ones."""
+RETRY_S: Final = 1.0
+"""Between two tries of a disk that takes nothing, where no event comes."""
 
 
 class Journal:
@@ -33,10 +36,12 @@ class Journal:
     whoever records belongs inside of the block.
 
     Recording never blocks and never fails. A disk that is full or gone costs events of the file
-    only: that is logged once, and `lost` counts them.
+    only, and only if it stays so: both ends of such an outage are logged, and `lost` counts them.
 
     Args:
-        path: The file, JSON lines; None for none. See `Writer` for one that exists.
+        path: The file, JSON lines; None for none. One that holds a journal becomes ``path.1``.
+        deferred: Whether the file waits for `open`; until then nothing is touched, and what is
+            recorded is pending. Without that call there is no file.
         ring: Events that are kept in memory.
         clock: Seconds that never run backwards; None takes the clock of the running loop, or
             ``time.monotonic`` where none runs.
@@ -49,6 +54,7 @@ class Journal:
         self,
         path: str | os.PathLike[str] | None = None,
         *,
+        deferred: bool = False,
         ring: int = RING,
         clock: Callable[[], float] | None = None,
     ) -> None:
@@ -56,10 +62,12 @@ class Journal:
         self._ring: deque[Event] = deque(maxlen=ring)
         self._clock = clock
         self._writer = None if path is None else Writer(os.fspath(path))
+        self._deferred = deferred
         self._changed: trio.Event | None = None
         self._followers: list[Callable[[Event], None]] = []
         self._owned = AsyncExitStack()
         self._nursery: trio.Nursery | None = None
+        self._header: Header | None = None
 
     def __call__(self, kind: Kind, model: str | None = None, /, **facts: Json) -> None:
         """Record one transition."""
@@ -113,16 +121,33 @@ class Journal:
             self._writer.flush()
 
     async def __aenter__(self) -> Self:
-        """Open the file.
+        """Open the file, unless that is deferred.
 
         Raises:
-            ConfigError: It cannot be written.
+            ConfigError: It cannot be written, is in use, or is no journal.
         """
         if self._writer is not None:
-            await trio.to_thread.run_sync(self._writer.open, new_header(self._now()))
+            self._header = new_header(self._now())
+            if not self._deferred:
+                await trio.to_thread.run_sync(self._writer.open, self._header)
             self._nursery = await self._owned.enter_async_context(trio.open_nursery())
-            self._nursery.start_soon(self._write, self._writer)
+            if not self._deferred:
+                self._nursery.start_soon(self._write, self._writer)
         return self
+
+    async def open(self) -> None:
+        """Open the file of a deferred journal, inside its block, once; nothing without a path.
+
+        Cancelled: the file is opened all the same, or was not touched.
+
+        Raises:
+            ConfigError: As entering does.
+        """
+        if self._writer is not None:
+            if self._nursery is None or self._header is None:
+                raise RuntimeError("a journal is opened inside its block")
+            await trio.to_thread.run_sync(self._writer.open, self._header)
+            self._nursery.start_soon(self._write, self._writer)
 
     async def __aexit__(
         self,
@@ -140,13 +165,14 @@ class Journal:
                 self._writer.finish()
 
     async def _write(self, writer: Writer) -> None:
-        """Write batches, as events come, until cancelled.
+        """Write batches, as events come or the disk may take them again, until cancelled.
 
         The thread is abandoned then: it has the writer's lock, which the last write waits for.
         """
         written = 0
         while True:
-            await self.wait_change(written)
+            with trio.move_on_after(RETRY_S if writer.failing else inf):
+                await self.wait_change(written)
             written = self.revision
             await trio.to_thread.run_sync(writer.write, abandon_on_cancel=True)
             await trio.sleep(PAUSE_S)

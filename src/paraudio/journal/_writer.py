@@ -1,15 +1,17 @@
 """Writing the journal's file: in batches, in a worker thread, and never in the recorder's way."""
 
+import fcntl
 import logging
 import os
 import threading
 from collections import deque
 from contextlib import suppress
-from pathlib import Path
+from itertools import accumulate
 from typing import Final
 
 from paraudio.errors import ConfigError
 from paraudio.journal._events import Event
+from paraudio.journal._file import open_file
 from paraudio.journal._format import Header, encode_event, encode_header
 
 log = logging.getLogger(__name__)
@@ -17,9 +19,11 @@ log = logging.getLogger(__name__)
 BATCH: Final = 10_000
 """Events that are encoded at a time."""
 MAX_PENDING: Final = 200_000
-"""Events that wait for a disk that does not take them; what comes then is lost."""
+"""Events that wait for a disk that does not take them; beyond that, only the latest is kept."""
 PATIENCE_S: Final = 0.5
 """How long the last write waits for one that is under way."""
+TAIL: Final = 64
+"""Lines at the end of the file whose lengths are known."""
 _CLOSED: Final = -1
 """No file; writing to it is the error that a closed file is."""
 
@@ -27,15 +31,17 @@ _CLOSED: Final = -1
 class Writer:
     """Takes events on the event loop and writes them wherever it is told to.
 
-    A write that fails is undone, so that the file stays a sequence of whole lines, and tried again
-    with the next one. The first failure is logged; events that had to be dropped are counted.
+    A write that fails leaves whole lines, as many as the file took; the rest stays pending and is
+    tried again. So a disk needs no more room than one line to go on. The beginning of an outage is
+    logged, and its end. Events that had to be dropped are counted, and are missing in the numbers
+    of the file: something that was recorded after them is always written, if anything can be.
 
     Args:
-        path: The file. One that exists is moved to ``path + ".1"``, so that a restart keeps the
-            journal of the process before it.
+        path: The file; see `open_file` for one that exists.
 
     Attributes:
         lost: Events that are not in the file and never will be.
+        failing: Whether the latest write failed, so that events wait for another try.
     """
 
     # ``_pending`` is shared: the loop appends on the right, whoever has the lock works on the left.
@@ -43,38 +49,42 @@ class Writer:
 
     def __init__(self, path: str) -> None:
         self.lost = 0
+        self.failing = False
         self._path = path
         self._pending: deque[Event] = deque()
         self._lock = threading.Lock()
         self._file = _CLOSED
         self._over = False
-        self._end = 0
-        self._failed = False
+        self._tail: deque[int] = deque(maxlen=TAIL)
+        self._told = 0
 
     def open(self, header: Header) -> None:
         """Open the file and write its first line.
 
         Raises:
-            ConfigError: It cannot be written.
+            ConfigError: It cannot be written, is in use, or is no journal.
         """
         try:
-            if Path(self._path).is_file():
-                Path(self._path).replace(f"{self._path}.1")
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-            self._file = os.open(self._path, flags, 0o640)
-            self._append(encode_header(header))
+            self._file = open_file(self._path)
+            self._append([encode_header(header)])
         except OSError as error:
             self.close()
             raise ConfigError(
                 f"the journal {self._path!r} cannot be written: {error.strerror}", param="journal"
             ) from error
+        self._tail.clear()  # the first line is no event, and is never written over
 
     def put(self, event: Event) -> None:
         """Take an event, also before the file is open; never blocks, never fails."""
-        if self._over or len(self._pending) >= MAX_PENDING:
+        if self._over:
             self.lost += 1
-        else:
-            self._pending.append(event)
+            return
+        if len(self._pending) >= MAX_PENDING:
+            # The latest stays, so that its number shows that others are missing before it.
+            with suppress(IndexError):  # all has just been taken by the thread that writes
+                self._pending.pop()
+                self.lost += 1
+        self._pending.append(event)
 
     def write(self) -> None:
         """Write what is pending, as far as the file takes it; from any thread."""
@@ -83,6 +93,9 @@ class Writer:
 
     def finish(self) -> None:
         """Write what is left and close the file, as far as the disk allows that now."""
+        if self._file == _CLOSED:  # it was never opened, so nobody misses anything in it
+            self._drop()
+            return
         if not self._lock.acquire(timeout=PATIENCE_S):
             # A write hangs. Its thread keeps the file; what is pending is lost with the process.
             self._note_failure("a write hangs")
@@ -90,7 +103,11 @@ class Writer:
             return
         try:
             self._write_all()
+            if self._pending:
+                self._mark_gap()
             self._drop()
+            if self.lost > self._told:
+                log.error("the journal %s lacks %d events", self._path, self.lost)
             self.close()
         finally:
             self._lock.release()
@@ -113,45 +130,91 @@ class Writer:
 
     def _write_all(self) -> None:
         """Write batches until nothing is pending or the file takes no more."""
-        while self._pending and self._write_batch():
-            pass
+        while self._pending:
+            if not self._write_batch():
+                return
+        self._note_success()
 
     def _write_batch(self) -> bool:
-        """Write one batch and, only if that worked, forget it."""
+        """Write one batch, and forget of it what the file took."""
         batch = [self._pending.popleft() for _ in range(min(len(self._pending), BATCH))]
         try:
-            self._append(b"".join([encode_event(event) for event in batch]))
-        except OSError as error:
-            self._pending.extendleft(reversed(batch))
+            self._append([encode_event(event) for event in batch])
+        except _PartlyWrittenError as error:
+            self._pending.extendleft(reversed(batch[error.lines :]))
             self._note_failure(error.strerror)
             return False
         return True
 
-    def _append(self, data: bytes) -> None:
-        """Write all of the data, or nothing of it."""
-        left = memoryview(data)
+    def _append(self, lines: list[bytes]) -> None:
+        """Write lines, each of them whole or not at all.
+
+        Raises:
+            _PartlyWrittenError: The file took only some of them.
+        """
+        left = memoryview(b"".join(lines))
+        total = len(left)
         try:
             while left:
                 left = left[os.write(self._file, left) :]
-        except OSError:
-            self._undo(len(data) - len(left))
-            raise
-        self._end += len(data)
+        except OSError as error:
+            written = total - len(left)
+            ends = [end for end in accumulate(map(len, lines)) if end <= written]
+            self._cut(written - (ends[-1] if ends else 0))
+            self._tail.extend(map(len, lines[: len(ends)]))
+            raise _PartlyWrittenError(error, len(ends)) from error
+        self._tail.extend(map(len, lines[-TAIL:]))
 
-    def _undo(self, written: int) -> None:
-        """Cut off what a failed write has left behind; of a pipe that cannot be done."""
-        if written:
+    def _cut(self, torn: int) -> None:
+        """Take back what there is of a torn line, in bytes; of a pipe that cannot be done."""
+        if torn:
             with suppress(OSError):
-                os.ftruncate(self._file, self._end)
+                os.ftruncate(self._file, os.fstat(self._file).st_size - torn)
+
+    def _mark_gap(self) -> None:
+        """Write the latest event over the last lines, which needs no room on a full disk.
+
+        Without it a journal that lacks its end looks like a whole one; with it, its numbers have a
+        gap.
+        """
+        line = encode_event(self._pending[-1])
+        rooms = list(accumulate(reversed(self._tail)))
+        count = next((n for n, room in enumerate(rooms, 1) if room >= len(line)), 0)
+        if not count:
+            return
+        with suppress(OSError):
+            begin = os.fstat(self._file).st_size - rooms[count - 1]
+            flags = fcntl.fcntl(self._file, fcntl.F_GETFL)
+            fcntl.fcntl(self._file, fcntl.F_SETFL, flags & ~os.O_APPEND)
+            os.pwrite(self._file, line, begin)
+            os.ftruncate(self._file, begin + len(line))
+            self._pending.pop()
+            self.lost += count
 
     def _note_failure(self, reason: object) -> None:
-        """Log the first failure."""
-        if not self._failed:
-            self._failed = True
+        """Log the beginning of an outage."""
+        if not self.failing:
+            self.failing = True
             log.error("the journal %s cannot be written: %s", self._path, reason)
+
+    def _note_success(self) -> None:
+        """Log the end of an outage, and what was lost, also to a disk that was only too slow."""
+        lost = self.lost - self._told
+        if self.failing or lost:
+            self.failing = False
+            self._told += lost
+            log.warning("the journal %s is written again; %d events were lost", self._path, lost)
 
     def _drop(self) -> None:
         """Count as lost what is still pending, and whatever comes from now on."""
         self._over = True
         self.lost += len(self._pending)
         self._pending.clear()
+
+
+class _PartlyWrittenError(OSError):
+    """The file took only some lines; ``lines`` counts them."""
+
+    def __init__(self, error: OSError, lines: int) -> None:
+        super().__init__(error.errno, error.strerror)
+        self.lines = lines

@@ -107,6 +107,7 @@ class _Serving:
         self._progress = progress
         self._listeners = listeners
         self._report = report
+        self._journal = Journal(settings.journal, deferred=True)
         self._shutdown = Shutdown()
         self._drain_s = settings.drain_timeout_ms / 1000
         self._cancel_s = settings.cancel_timeout_ms / 1000
@@ -125,7 +126,7 @@ class _Serving:
         settings = self._settings
         known = families()
         async with (
-            Journal(settings.journal) as journal,
+            self._journal as journal,
             open_tracing() as tracing,
             open_shelf() as shelf,
             open_isolations(settings, self._progress, shelf) as isolations,
@@ -171,6 +172,8 @@ class _Serving:
         secure = None if tls is None else tls_context(tls.cert, tls.key)
         async with open_listeners(self._settings) as listeners, trio.open_nursery() as transport:
             url = url_of(self._settings, listeners)
+            # Only a server that has its place may touch the file.
+            await self._journal.open()
             settle_memory()
             await transport.start(partial(front.serve, listeners, ssl_context=secure))
             transport.start_soon(custom.run)

@@ -18,7 +18,11 @@ class Sequence(Rule):
         """See `Rule.see`."""
         last = world.last
         expected = 1 if last is None else last.seq + 1
-        if event.seq != expected:
+        if event.seq > expected:
+            count = event.seq - expected
+            missing = f"{count} event{'s' if count > 1 else ''} before {event.seq}"
+            yield Finding(f"the journal is incomplete: it lacks {missing}", (last,))
+        elif event.seq != expected:
             yield Finding(f"event {event.seq} stands where {expected} should be", (last,))
         if last is not None and event.at < last.at:
             yield Finding(f"time runs from {last.at} back to {event.at}", (last,))

@@ -1,0 +1,76 @@
+"""A disk that fills up for real: what the file may be is limited, and the limit is lifted."""
+
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from paraudio.journal import Journal, Kind, check, read
+
+EVENTS = 25_000
+"""More than one batch, and more than the space that there is again later."""
+
+
+@pytest.fixture
+def room() -> Iterator["Room"]:
+    room = Room()
+    yield room
+    room.all()
+
+
+class Room:
+    """How large a file of this process may become."""
+
+    def __init__(self) -> None:
+        self._before = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def limit(self, size: int) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, self._before[1]))
+
+    def all(self) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, self._before)
+
+
+def tick(journal: Journal, times: int) -> None:
+    for _ in range(times):
+        journal(Kind.REFUSED, "voice", why="server_busy")
+
+
+async def test_a_disk_with_little_room_again_takes_what_fits_and_nothing_is_torn(
+    tmp_path: Path, room: Room
+) -> None:
+    path = tmp_path / "journal"
+    async with Journal(path) as journal:
+        sizes = []
+        for size in (5_000, 60_000, 200_000):  # a whole batch never fits
+            room.limit(size)
+            tick(journal, EVENTS // 5)
+            journal.flush()
+            trace = read(path)
+            assert trace.torn is None
+            assert size - 200 < path.stat().st_size <= size
+            sizes.append(len(trace.events))
+        assert sizes == sorted(set(sizes))
+        room.all()
+        tick(journal, EVENTS - journal.revision)
+    assert [event.seq for event in read(path).events] == list(range(1, EVENTS + 1))
+    assert journal.lost == 0
+
+
+async def test_a_disk_that_stays_full_to_the_end_leaves_a_journal_that_says_so(
+    tmp_path: Path, room: Room
+) -> None:
+    path = tmp_path / "journal"
+    room.limit(5_000)
+    async with Journal(path) as journal:
+        tick(journal, 1_000)
+        journal(Kind.PHASE, phase="stopped")
+    room.all()
+    trace = read(path)
+    assert (trace.torn, trace.events[-1].seq) == (None, 1_001)
+    assert journal.lost == 1_001 - len(trace.events)
+    (violation,) = [each for each in check(trace.events) if each.rule == "sequence"]
+    assert violation.message.startswith(
+        f"the journal is incomplete: it lacks {journal.lost} events"
+    )
