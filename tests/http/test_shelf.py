@@ -29,8 +29,10 @@ class HeldStore(Store):
         self.go_on = trio.Event()
         self.failure: Exception | None = None
 
-    async def fetch(self, name: str, *, progress: Progress = no_progress) -> Path:
-        del name
+    async def fetch(
+        self, name: str, *, anew: bool = False, progress: Progress = no_progress
+    ) -> Path:
+        del name, anew
         progress(10, 100)
         await self.go_on.wait()
         if self.failure is not None:
