@@ -288,6 +288,7 @@ def column(
         **column.settings,
     ) as served:
         served.may_fail = column.failures
+        served.may_lose = column.fault is journal_disk_full
         served.url = served.hear("listening on ").partition("on ")[2].split()[0]
         yield column, served
         served.signal()
