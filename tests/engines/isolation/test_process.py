@@ -381,12 +381,16 @@ async def test_workers_that_die_before_their_first_call_are_restarted_ever_later
     assert (await session.run(say("hello"))).text == "1: hello"
 
 
+def kill_and_see_it_die(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+
+
 async def test_a_job_that_comes_before_a_death_is_noticed_does_not_pay_for_it(
     session: SessionHandle,
 ) -> None:
     pid = pid_of(session)
-    os.kill(pid, signal.SIGKILL)
-    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # and no task has run since
+    kill_and_see_it_die(pid)  # and no task has run since
     assert (await session.run(say("hello"))).artifacts["pid"] == pid_of(session) != pid
 
 
