@@ -8,8 +8,9 @@ import pytest
 
 from paraudio.journal import Journal, Kind, check, read
 
-EVENTS = 25_000
-"""More than one batch, and more than the space that there is again later."""
+EVENTS = 2_500
+BATCH = 1_000
+"""Less than all events, and more than the space that there is again later."""
 
 
 @pytest.fixture
@@ -38,12 +39,13 @@ def tick(journal: Journal, times: int) -> None:
 
 
 async def test_a_disk_with_little_room_again_takes_what_fits_and_nothing_is_torn(
-    tmp_path: Path, room: Room
+    tmp_path: Path, room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("paraudio.journal._writer.BATCH", BATCH)
     path = tmp_path / "journal"
     async with Journal(path) as journal:
         sizes = []
-        for size in (5_000, 60_000, 200_000):  # a whole batch never fits
+        for size in (5_000, 20_000, 60_000):  # a whole batch never fits
             room.limit(size)
             tick(journal, EVENTS // 5)
             journal.flush()
