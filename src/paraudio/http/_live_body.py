@@ -2,52 +2,15 @@
 
 import math
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import Any, Self, cast
 
 import trio
 
-from paraudio.config import Settings
 from paraudio.errors import BodyTimeoutError, BodyTooLongError, PayloadTooLargeError
 from paraudio.http._body import pieces
 from paraudio.http._exchange import Exchange
-from paraudio.spec import ModelSpec
+from paraudio.http._ingest import Bounds
 from paraudio.transport import AppCall, PullBody, call_of
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """What a live upload may take; without a bound it is infinite.
-
-    Attributes:
-        idle_s: The longest pause between two pieces.
-        total_s: The longest time from the first read to the end of the body.
-        body_bytes: The largest body, or None.
-        chunk_bytes: The largest chunk of a body in HTTP/1.1's chunked coding.
-        send_s: The longest time that the client takes nothing of the answer.
-    """
-
-    idle_s: float
-    total_s: float
-    body_bytes: int | None
-    chunk_bytes: int
-    send_s: float
-
-
-def bounds_of(settings: Settings, spec: ModelSpec) -> Bounds:
-    """The server's bounds under those that the model has of its own."""
-    merged = {**settings.live_ingest.model_dump(), **spec.live_ingest}
-    return Bounds(
-        idle_s=_seconds(merged["idle_timeout_ms"]),
-        total_s=_seconds(merged["total_timeout_ms"]),
-        body_bytes=merged["max_body_bytes"] or None,
-        chunk_bytes=merged["max_chunk_bytes"],
-        send_s=_seconds(merged["send_timeout_ms"]),
-    )
-
-
-def _seconds(milliseconds: int) -> float:
-    return milliseconds / 1000 or math.inf
 
 
 class LiveBody:

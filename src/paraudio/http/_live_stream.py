@@ -19,7 +19,8 @@ from paraudio.engines.isolation import LiveHandle
 from paraudio.errors import InvalidRequestError
 from paraudio.http._ask import Ask
 from paraudio.http._exchange import Exchange
-from paraudio.http._live_body import LiveBody, bounds_of
+from paraudio.http._ingest import bounds_of
+from paraudio.http._live_body import LiveBody
 from paraudio.http._live_pieces import Pieces
 from paraudio.http._prepare import prepare_live
 from paraudio.http._render import Timing

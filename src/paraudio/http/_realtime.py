@@ -5,15 +5,15 @@ from typing import Final
 
 from quart.wrappers import Response
 
-from paraudio.config import LiveIngest
 from paraudio.errors import ShuttingDownError, UpgradeRequiredError
 from paraudio.http._ask import bound_field
 from paraudio.http._core import Core, Route
 from paraudio.http._exchange import Exchange
 from paraudio.http._fields import Fields
+from paraudio.http._ingest import bounds_of
 from paraudio.http._realtime_config import Config, Hearing, Registered
 from paraudio.http._realtime_events import Dialect
-from paraudio.http._realtime_session import Bounds, Opening, RealtimeSession
+from paraudio.http._realtime_session import Opening, RealtimeSession
 from paraudio.http._upgrade import Socket
 
 PATH: Final = "/v1/realtime"
@@ -59,6 +59,7 @@ def _opening(exchange: Exchange, socket: Socket) -> Opening:
     model = fields.text("model") or None
     if model is not None:
         models.checked(model, "asr", "model")
+    spec = None if model is None else core.runtime.model(model).spec
     beta = _BETA_HEADER in socket.websocket.headers.get("OpenAI-Beta", "") or (
         _BETA_PROTOCOL in socket.offered
     )
@@ -68,7 +69,7 @@ def _opening(exchange: Exchange, socket: Socket) -> Opening:
         dialect=Dialect.BETA if beta else Dialect.CURRENT,
         flat=beta and fields.text("intent") is not None,
         bound_ms=bound_field(fields),
-        bounds=bounds_of(core, model),
+        bounds=bounds_of(core.settings, spec),
     )
 
 
@@ -81,15 +82,6 @@ def registered(core: Core) -> Registered:
         find=lambda model: core.runtime.model(model).spec,
         detector=detectors[0].id if detectors else None,
     )
-
-
-def bounds_of(core: Core, model: str | None) -> Bounds:
-    """The bounds of live uploads, those of the model on top."""
-    ingest: LiveIngest = core.settings.live_ingest
-    if model is not None:
-        own = core.runtime.model(model).spec.live_ingest
-        ingest = ingest.model_copy(update=dict(own))
-    return Bounds.of(ingest)
 
 
 ROUTES: Final = (Route("GET", PATH, refuse_plain),)

@@ -7,17 +7,17 @@ import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Self, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import trio
 
-from paraudio.config import LiveIngest
 from paraudio.errors import InvalidRequestError, PayloadTooLargeError
 from paraudio.http import _realtime_events as events
 from paraudio.http._body import INLINE_BYTES
 from paraudio.http._errors import answer_to
 from paraudio.http._exchange import Exchange
 from paraudio.http._fields import Fields, loads, missing, refusal
+from paraudio.http._ingest import Bounds
 from paraudio.http._realtime_config import Config, Registered, flat_json, nested_json, updated
 from paraudio.http._realtime_ears import Ears
 from paraudio.http._realtime_events import Dialect, Event
@@ -35,33 +35,6 @@ AHEAD_S: Final = 120.0
 
 MOST_UNSENT: Final = 2**18
 """How many characters may wait for a slow reader before it is no longer read itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """What one client may cost; infinity is no bound.
-
-    Attributes:
-        idle_s: The longest pause between two of its events while sound is expected.
-        total_s: The longest session.
-        append_bytes: The most bytes of sound in one event.
-        send_s: How long it may take nothing of what is sent to it.
-    """
-
-    idle_s: float
-    total_s: float
-    append_bytes: int
-    send_s: float
-
-    @classmethod
-    def of(cls, ingest: LiveIngest) -> Self:
-        """The bounds as they are configured."""
-        return cls(
-            idle_s=ingest.idle_timeout_ms / 1000 or math.inf,
-            total_s=ingest.total_timeout_ms / 1000 or math.inf,
-            append_bytes=ingest.max_chunk_bytes,
-            send_s=ingest.send_timeout_ms / 1000 or math.inf,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,7 +241,7 @@ class RealtimeSession:
 
     async def _append(self, fields: Fields) -> None:
         text = fields.filled("audio", "base64 of sound")
-        most = self._opening.bounds.append_bytes
+        most = self._opening.bounds.chunk_bytes
         if len(text) // 4 * 3 > most + 2:
             raise PayloadTooLargeError(
                 f"audio must be at most {most} bytes in one event (live_ingest.max_chunk_bytes), "
