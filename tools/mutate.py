@@ -7,6 +7,10 @@ of the room run against it first; what they let live meets the slow ones. Whoeve
 printed with its change, unless ``tools/mutants.toml`` says why nobody could tell it from the
 original. Exits with 1 when less than 90% of the others are killed in any room.
 
+``--outcomes FILE`` keeps what became of each mutant, and goes on from there: whoever was killed
+before, in the same file of code, is counted and not tried again. ``--within SECONDS`` begins no
+further mutant after so long; those that were not tried are not counted.
+
 ``--record FILE`` keeps the numbers of the rooms in a JSON file; ``docs/contract/mutants.json`` is
 one, and the contract's pages are made from it.
 """
@@ -22,18 +26,20 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from math import inf
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Final, TypeAlias
 
 from tools.mutations import KINDS, PACKAGE, Mutant, mutants
+from tools.outcomes import ALIVE, Outcome, Outcomes, placed
 from tools.trial import try_tests
 
 ROOT: Final = Path(__file__).parents[1]
 COPIED: Final = ("src", "tests", "tools", "docs", "pyproject.toml")
 OF_ITSELF: Final = "--ignore=tests/contract/test_mutate.py"
 FLOOR: Final = 0.9
-PATIENCE: Final = 4
+PATIENCE: Final = 2
 """How many times longer than usual a run of tests may compute; a mutant that loops is killed."""
 LONGEST_S: Final = 1800
 
@@ -42,6 +48,8 @@ NOT_FAST: Final = {"test_line_machine.py", "test_scale.py", "test_machine.py", "
 """Files that are not among the fast tests of their room, or that judge the mutants themselves."""
 WITHOUT_A_LOOP: Final = ("test_inbox.py", "test_line.py", "test_line_changes.py")
 """What needs no event loop comes first: it fails where another test waits for ever."""
+AT_LENGTH: Final = ("test_day.py",)
+"""What takes longest comes last: nearly every mutant is dead by then."""
 SLOW: Final = {
     "admission": ["tests/admission", "tests/lifecycle", "tests/contract"],
     "lifecycle": [
@@ -57,7 +65,7 @@ def fast_tests(root: Path, places: Sequence[str]) -> list[str]:
     """The files of the fast tests, in the order in which they are run."""
     files = [file for place in places for file in sorted((root / place).rglob("test_*.py"))]
     chosen = [file for file in files if file.name not in NOT_FAST]
-    chosen.sort(key=lambda file: file.name not in WITHOUT_A_LOOP)
+    chosen.sort(key=lambda file: (file.name in AT_LENGTH, file.name not in WITHOUT_A_LOOP))
     return [str(file.relative_to(root)) for file in chosen]
 
 
@@ -86,7 +94,7 @@ class Workshop:
                 run = try_tests(place, suite, LONGEST_S)
                 if run.passed is not True:
                     return False
-                self._patience[tuple(suite)] = PATIENCE * run.computed_s + 10
+                self._patience[tuple(suite)] = PATIENCE * run.computed_s + 5
             return True
         finally:
             self._free.put(place)
@@ -102,7 +110,7 @@ class Workshop:
                 passed = try_tests(place, suite, self._patience[tuple(suite)]).passed
                 if not passed:
                     return "time" if passed is None else name
-            return "nobody"
+            return ALIVE
         finally:
             _write(file, original)
             self._free.put(place)
@@ -141,7 +149,7 @@ class Tally:
         time: How many were killed since the tests never ended.
         survived: How many nobody killed.
         excused: How many were left out, since nobody could kill them.
-        seconds: How long it took.
+        seconds: How long it took, each mutant for itself.
     """
 
     of: int = 0
@@ -180,22 +188,53 @@ class Tally:
         )
 
 
-Job: TypeAlias = tuple[Mutant, list[list[str]]]
-"""A mutant, and the tests that it meets, one suite after the other."""
+Job: TypeAlias = tuple[Mutant, int]
+"""A mutant, and its place among those of the same key."""
 
 
-def try_room(room: str, jobs: Sequence[Job], workshop: Workshop, pool: ThreadPoolExecutor) -> Tally:
-    """Try the mutants of one room, and tell of those that survive."""
-    tally, began = Tally(), time.perf_counter()
-    results = pool.map(lambda job: workshop.try_out(*job), jobs)
-    for (mutant, _), killer in zip(jobs, results, strict=True):
-        tally.note(killer)
-        if killer != "fast":
-            tell(f"{LATE[killer]} {mutant.key}  (line {mutant.line})")
-        if tally.mutants % 25 == 0:
-            tell(f"{room}: {tally.mutants} of {len(jobs)} tried, {tally.survived} alive")
-    tally.seconds = round(time.perf_counter() - began)
-    return tally
+@dataclass(frozen=True)
+class Trial:
+    """How the mutants of one room are tried.
+
+    Attributes:
+        room: The room.
+        workshop: Where.
+        suites: The tests that they meet, one suite after the other.
+        outcomes: What is known of them.
+        until: When no further one is begun, by the performance counter.
+    """
+
+    room: str
+    workshop: Workshop
+    suites: list[list[str]]
+    outcomes: Outcomes
+    until: float
+
+    def run(self, jobs: Sequence[Job], pool: ThreadPoolExecutor) -> Tally:
+        """Try the mutants, and tell of those that survive."""
+        tally, seconds = Tally(), 0.0
+        for (mutant, _), outcome in zip(jobs, pool.map(self._try, jobs), strict=True):
+            if outcome is None:
+                continue
+            tally.note(outcome.killer)
+            seconds += outcome.seconds
+            if outcome.killer != "fast":
+                tell(f"{LATE[outcome.killer]} {mutant.key}  (line {mutant.line})")
+            if tally.mutants % 25 == 0:
+                tell(f"{self.room}: {tally.mutants} of {len(jobs)} tried, {tally.survived} alive")
+        tally.seconds = round(seconds)
+        return tally
+
+    def _try(self, job: Job) -> Outcome | None:
+        """What becomes of a mutant; None if there is no time for it."""
+        known = self.outcomes.of(*job)
+        if known is not None and known.killer != ALIVE:
+            return known
+        began = time.perf_counter()
+        if began > self.until:
+            return known
+        killer = self.workshop.try_out(job[0], self.suites)
+        return self.outcomes.note(*job, killer, time.perf_counter() - began)
 
 
 LATE: Final = {"nobody": "SURVIVED", "slow": "KILLED LATE", "time": "NEVER ENDED"}
@@ -213,6 +252,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
     parser.add_argument("--jobs", type=int, default=2, help="how many to try at a time")
     parser.add_argument("--fast", action="store_true", help="leave the slow tests out")
+    parser.add_argument("--outcomes", type=Path, help="go on from what this file says, and keep it")
+    parser.add_argument(
+        "--within", type=float, default=inf, help="begin none after so many seconds"
+    )
     parser.add_argument("--tests", nargs="+", help="take these tests in place of the fast ones")
     parser.add_argument("--record", type=Path, help="write the numbers into this file, as JSON")
     parser.add_argument("--root", type=Path, default=ROOT, help="the project")
@@ -239,6 +282,7 @@ def main() -> int:
     root = options.root.resolve()
     known = excused(root)
     tallies: dict[str, Tally] = {}
+    outcomes, until = Outcomes(root, options.outcomes), time.perf_counter() + options.within
     with tempfile.TemporaryDirectory() as base, ThreadPoolExecutor(options.jobs) as pool:
         workshop = Workshop(root, Path(base), options.jobs)
         for room in options.rooms:
@@ -249,8 +293,9 @@ def main() -> int:
                 tell(f"the tests of {room} fail without any mutant")
                 return 1
             found = _chosen(room, options, known)
-            jobs = [(each, suites) for each in found[options.first :: options.every]]
-            tallies[room] = try_room(room, jobs, workshop, pool)
+            jobs = placed(found)[options.first :: options.every]
+            trial = Trial(room, workshop, suites, outcomes, until)
+            tallies[room] = trial.run(jobs, pool)
             tallies[room].of = len(found)
             tallies[room].excused = sum(key.startswith(f"{room}/") for key in known)
     for room, tally in tallies.items():

@@ -1,11 +1,15 @@
 """The mutation runner is judged itself: what it changes, and whom it lets live."""
 
 import ast
+from concurrent.futures import ThreadPoolExecutor
+from math import inf
 from pathlib import Path
 
 import pytest
-from tools.mutate import Workshop
+from tools import trial
+from tools.mutate import Trial, Workshop
 from tools.mutations import mutants
+from tools.outcomes import Outcomes, placed
 
 SOURCE = '''"""A room."""
 
@@ -106,3 +110,52 @@ def test_a_mutant_that_a_test_notices_is_killed_and_the_rest_lives(
     assert workshop.try_out(found["max"], suites) == "fast"
     assert workshop.try_out(found["value >= top"], suites) == "nobody", "no test has both alike"
     assert (project / FILE).read_text(encoding="utf-8") == SOURCE
+
+
+def test_an_outcome_is_kept_for_a_mutant_of_the_same_code_alone(project: Path) -> None:
+    file = project / "outcomes.jsonl"
+    first = list(mutants(project, FILE))
+    ones = placed([first[-1], first[-1], first[0]])
+    assert [place for _, place in ones] == [0, 1, 0]
+    Outcomes(project, file).note(*ones[1], "fast", 1.25)
+    again = Outcomes(project, file)
+    assert [outcome and outcome.killer for outcome in (again.of(*each) for each in ones)] == [
+        None,
+        "fast",
+        None,
+    ]
+    (project / FILE).write_text(SOURCE + "\n", encoding="utf-8")
+    assert Outcomes(project, file).of(*ones[1]) is None, "the code is not the same any more"
+
+
+@pytest.mark.process
+def test_a_run_goes_on_where_the_one_before_it_was_cut(
+    project: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    workshop = Workshop(project, tmp_path_factory.mktemp("shop"), 1)
+    suites = [["tests/admission"]]
+    assert workshop.measure(suites)
+    jobs = placed(
+        [each for each in mutants(project, FILE) if each.after in {"max", "value >= top"}]
+    )
+    outcomes = Outcomes(project, project / "outcomes.jsonl")
+    outcomes.note(*jobs[0], "nobody", 5)
+    outcomes.note(*jobs[1], "slow", 5)
+    with ThreadPoolExecutor(1) as pool:
+        late = Trial("admission", workshop, suites, outcomes, -inf).run(jobs, pool)
+        assert (late.slow, late.survived, late.seconds) == (1, 1, 10), "there was no time"
+        tally = Trial("admission", workshop, suites, outcomes, inf).run(jobs, pool)
+        assert (tally.fast, tally.slow, tally.survived) == (0, 1, 1), "who survived is tried again"
+        assert tally.seconds < late.seconds
+        fresh = Outcomes(project, None)
+        assert Trial("admission", workshop, suites, fresh, -inf).run(jobs, pool).mutants == 0
+
+
+@pytest.mark.process
+def test_a_run_that_waits_for_ever_is_ended_long_before_its_time(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = "import threading\n\n\ndef test_it():\n    threading.Event().wait()\n"
+    (project / "tests" / "admission" / "test_room.py").write_text(waits, encoding="utf-8")
+    monkeypatch.setattr(trial, "IDLE_S", 2)
+    assert trial.try_tests(project, ["tests/admission"], 1000).passed is None
