@@ -54,11 +54,30 @@ def test_any_bytes_are_json_or_a_400(data: bytes) -> None:
         ('{"a": "\\ud800"}', "surrogate"),
         ('{"\\uDC00": 1}', "surrogate"),
         ("[" * 100_000, "nested"),
-        ("1" * 5000, "digits"),
     ],
 )
 def test_what_is_no_strict_json_is_refused_with_the_reason(text: str, why: str) -> None:
     assert why in refused(loads, text.encode()).message
+
+
+@pytest.mark.parametrize("number", ["1" * 401, "-" + "1" * 5_000_000, "0." + "3" * 5_000_000])
+def test_a_number_that_is_too_long_to_be_meant_is_refused_with_its_length(number: str) -> None:
+    body = refused(loads, f'{{"seed": {number}}}'.encode())
+    assert body.message == (
+        f"the body holds a number of {len(number)} characters, from {number[:20]} on; "
+        "up to 400 are read"
+    )
+    option = refused(loads, number.encode(), "options")
+    assert (option.param, option.message[:21]) == ("options", "options holds a numbe")
+
+
+@pytest.mark.parametrize("number", ["1e400", "-1E+999", "9" * 380 + ".0"])
+def test_a_number_that_only_infinity_can_stand_for_is_refused(number: str) -> None:
+    assert "too large" in refused(loads, number.encode()).message
+
+
+def test_the_longest_whole_number_is_exact() -> None:
+    assert loads(b"9" * 400) == 10**400 - 1
 
 
 def test_a_whole_surrogate_pair_is_a_character() -> None:

@@ -1,5 +1,7 @@
 """``/v1/models``: the picture, registration, unload."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,6 +9,9 @@ import trio
 from tests.http.client import Reply
 from tests.http.conftest import EARS, VOICE, OpenWorld, World, spec
 from trio.testing import MockClock
+
+from paraudio.engines.families.simulated import SimulatedFamily
+from paraudio.store import Shelf, Store
 
 MANAGED = {"ui_management": True}
 LOAD, UNLOAD = "/v1/models/load", "/v1/models/unload"
@@ -163,6 +168,101 @@ async def test_a_registration_that_is_wrong_names_the_key_and_changes_nothing(
         reply = await world.client.post(LOAD, data)
         assert (reply.status, reply.error()["param"]) == (400, param)
         assert world.model() == before
+
+
+async def test_a_registered_model_is_loaded_by_its_id_alone(
+    open_world: OpenWorld, autojump_clock: MockClock
+) -> None:
+    chosen = spec(slots=2, session_options={"run_ms": 5})
+    async with open_world(chosen, settings=MANAGED) as world:
+        reply = await world.client.post(LOAD, {"id": "voice"})
+        expected = {"id": "voice", "loaded": True, "reconfigured": False}
+        assert (reply.status, reply.json()) == (200, expected)
+        assert (world.model().loaded, world.model().spec) == (True, chosen)
+        again = await world.client.post(LOAD, {"id": "voice"})
+        assert (again.json(), world.model().generation) == (expected, 1)
+        assert world.idle()
+
+
+async def test_a_model_that_is_loaded_by_its_id_is_the_one_that_it_is_when_its_turn_comes(
+    open_world: OpenWorld, autojump_clock: MockClock
+) -> None:
+    async with open_world(spec(session_options={"run_ms": 1000}), settings=MANAGED) as world:
+        running = world.client.start("POST", "/v1/audio/speech", {"model": "voice", "input": "a"})
+        await world.wait_until(lambda: world.model().loaded)
+        changing = world.client.start("POST", LOAD, described(session_options={"run_ms": 7}))
+        await world.wait_until(lambda: world.model().queued_managers == 1)
+        reply = await world.client.post(LOAD, {"id": "voice"})
+        assert reply.json() == {"id": "voice", "loaded": True, "reconfigured": False}
+        await changing.ended.wait()
+        await running.ended.wait()
+        assert changing.reply.json()["reconfigured"] is True
+        assert world.model().spec.session_options["run_ms"] == 7
+
+
+async def test_a_load_by_id_that_fails_is_a_500_and_the_next_try_is_taken(
+    open_world: OpenWorld, autojump_clock: MockClock
+) -> None:
+    async with open_world(spec(load_options={"fail_loads": 1}), settings=MANAGED) as world:
+        reply = await world.client.post(LOAD, {"id": "voice"})
+        assert (reply.status, reply.error()["code"]) == (500, "load_failed")
+        assert world.idle()
+        assert (await world.client.post(LOAD, {"id": "voice"})).status == 200
+
+
+async def test_a_model_of_the_store_is_registered_by_its_name_alone(
+    open_world: OpenWorld, autojump_clock: MockClock, tmp_path: Path
+) -> None:
+    family = SimulatedFamily()
+    family.name = "silero_vad"
+    families = {"silero_vad": family}
+    shelf = Shelf(Store(tmp_path))
+    async with open_world(VOICE, settings=MANAGED, families=families, shelf=shelf) as world:
+        reply = await world.client.post(LOAD, {"id": "silero-vad"})
+        assert (reply.status, reply.json()["reconfigured"]) == (200, False)
+        known = world.model("silero-vad").spec
+        assert (known.path, known.task) == ("store:silero-vad", "vad")
+        assert world.model("silero-vad").loaded
+
+
+async def test_an_id_that_nothing_knows_is_a_404_that_says_what_a_new_model_needs(
+    open_world: OpenWorld, autojump_clock: MockClock, tmp_path: Path
+) -> None:
+    for shelf in (None, Shelf(Store(tmp_path))):
+        async with open_world(VOICE, settings=MANAGED, shelf=shelf) as world:
+            reply = await world.client.post(LOAD, {"id": "voise"})
+            error = reply.error()
+            assert (reply.status, error["code"], error["param"]) == (404, "model_not_found", "id")
+            assert "'voice'" in error["message"]
+            assert "family and path" in error["message"]
+            assert [model.spec.id for model in world.runtime.snapshot().models] == ["voice"]
+
+
+async def test_a_family_that_does_one_thing_needs_no_task(
+    open_world: OpenWorld, autojump_clock: MockClock
+) -> None:
+    one, several = SimulatedFamily(), described()
+    one.name = "one"
+    one.tasks = {"tts": frozenset({"offline"})}
+    async with open_world(VOICE, settings=MANAGED, families={"one": one}) as world:
+        body = {"id": "new", "family": "one", "path": "/models/new"}
+        assert (await world.client.post(LOAD, body)).status == 200
+        assert world.model("new").spec.task == "tts"
+        del several["task"]
+        reply = await world.client.post(LOAD, several)
+        assert (reply.status, reply.error()["param"]) == (400, "task")
+
+
+async def test_a_number_that_is_none_is_refused_and_the_list_goes_on(
+    open_world: OpenWorld, autojump_clock: MockClock
+) -> None:
+    async with open_world(VOICE, settings=MANAGED) as world:
+        body = json.dumps(described(session_options={"run_ms": 1})).replace("1}", "1e999}")
+        headers = {"content-type": "application/json"}
+        reply = await world.client.post(LOAD, body.encode(), headers)
+        assert (reply.status, "too large" in reply.error()["message"]) == (400, True)
+        listed = await world.client.get("/v1/models?include_session_options=true")
+        assert listed.status == 200
 
 
 async def test_slots_need_the_parallel_policy(

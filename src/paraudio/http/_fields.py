@@ -23,6 +23,9 @@ MAX_WHOLE: Final = 2**31 - 1
 MAX_VALUES: Final = 100_000
 """The most values of a JSON text: reading more would hold up every other request."""
 
+MAX_DIGITS: Final = 400
+"""The longest number of a JSON text, in characters: each that a float can hold is shorter."""
+
 _SLICE: Final = 2**20
 
 _WHOLE: Final = re.compile(r"-?[0-9]{1,30}\Z")
@@ -213,8 +216,12 @@ class _RefusedError(ValueError):
     """Valid for the JSON library, and still no JSON for us."""
 
 
+class _NumberError(ValueError):
+    """JSON, and a number in it that nobody can mean."""
+
+
 def loads(data: bytes, param: str | None = None) -> object:
-    """Parse JSON strictly: UTF-8, no key twice, no NaN, no half of a surrogate pair.
+    """Parse JSON strictly: UTF-8, no key twice, no NaN or infinity, no half of a surrogate pair.
 
     Args:
         data: The document.
@@ -230,7 +237,11 @@ def loads(data: bytes, param: str | None = None) -> object:
     data = data if lifted is None else lifted.rest
     try:
         value: object = json.loads(
-            data.decode("utf-8-sig"), object_pairs_hook=_unique, parse_constant=_no_constant
+            data.decode("utf-8-sig"),
+            object_pairs_hook=_unique,
+            parse_constant=_no_constant,
+            parse_int=_whole,
+            parse_float=_finite,
         )
         if b"\\ud" in data or b"\\uD" in data:
             json.dumps(value, ensure_ascii=False).encode()
@@ -242,6 +253,8 @@ def loads(data: bytes, param: str | None = None) -> object:
         ) from error
     except RecursionError as error:
         raise InvalidRequestError(f"{what} is nested too deeply", param=param) from error
+    except _NumberError as error:
+        raise InvalidRequestError(f"{what} holds a number {error}", param=param) from error
     except ValueError as error:
         raise InvalidRequestError(
             f"{what} is not valid JSON: {_why(error)}", param=param
@@ -276,6 +289,27 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
                 raise _RefusedError(f"the key {shown(key)} is there twice")
             seen.add(key)
     return found
+
+
+def _whole(text: str) -> int:
+    _check_length(text)
+    return int(text)
+
+
+def _finite(text: str) -> float:
+    _check_length(text)
+    number = float(text)
+    if not math.isfinite(number):
+        raise _NumberError(f"that is too large to be one: {shown(text)}")
+    return number
+
+
+def _check_length(text: str) -> None:
+    """Refuse what would take the interpreter long to read, or what it refuses in its own words."""
+    if len(text) > MAX_DIGITS:
+        raise _NumberError(
+            f"of {len(text)} characters, from {text[:20]} on; up to {MAX_DIGITS} are read"
+        )
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from quart.wrappers import Response
 
-from paraudio.config import parse_model
+from paraudio.config import STORE_PREFIX, parse_model
 from paraudio.engines import Option
 from paraudio.errors import ModelNotFoundError
 from paraudio.http._ask import bound_field
@@ -14,7 +14,7 @@ from paraudio.http._exchange import Exchange
 from paraudio.http._fields import Fields
 from paraudio.http._respond import json_answer
 from paraudio.lifecycle import ModelSnapshot
-from paraudio.spec import Json
+from paraudio.spec import Json, ModelSpec, Task
 
 OWNER = "paraudio"
 
@@ -32,13 +32,68 @@ async def show_model(exchange: Exchange, model_id: str) -> Response:
 
 
 async def load_model(exchange: Exchange) -> Response:
-    """Register a model or change one, and load it."""
+    """Register a model or change one, and load it; with nothing but an ``id``, load what it names.
+
+    A bare ``id`` is a registered model, which is loaded as it is, or one of the store's catalogue,
+    which is registered first.
+    """
     core = exchange.core
     fields = await read_json(exchange)
-    spec = parse_model(fields.all(), parallel=core.settings.parallel_jobs, base=None)
+    if fields.all().keys() == {"id"}:
+        known = _known(exchange, fields.filled("id", "the ID of a model"))
+        if known is None:
+            return await _load_registered(exchange, fields)
+        spec = known
+    else:
+        spec = parse_model(
+            fields.all(),
+            parallel=core.settings.parallel_jobs,
+            base=None,
+            tasks=_only_tasks(core),
+        )
     exchange.model = spec.id
     changed = await core.runtime.register(spec, request=exchange.id)
     return json_answer({"id": spec.id, "loaded": True, "reconfigured": changed})
+
+
+async def _load_registered(exchange: Exchange, fields: Fields) -> Response:
+    """Load a model as it is when its turn comes: another may be changing it now."""
+    model_id = fields.filled("id")
+    exchange.model = model_id
+    async with exchange.core.runtime.use(model_id, request=exchange.id) as use:
+        exchange.use = use
+        await use.ready()
+    return json_answer({"id": model_id, "loaded": True, "reconfigured": False})
+
+
+def _known(exchange: Exchange, model_id: str) -> ModelSpec | None:
+    """What the catalogue of the store says of a model; None for one that is registered.
+
+    Raises:
+        ModelNotFoundError: Neither knows it.
+    """
+    core = exchange.core
+    try:
+        core.runtime.model(model_id)
+    except ModelNotFoundError as error:
+        entries = () if core.shelf is None else core.shelf.store.entries()
+        entry = next((entry for entry in entries if entry.name == model_id), None)
+        if entry is None:
+            raise ModelNotFoundError(
+                f"{error.message}; to register a new model, say its family and path too", param="id"
+            ) from None
+        path = f"{STORE_PREFIX}{entry.name}" if entry.installed is None else ""
+        return ModelSpec(id=entry.name, family=entry.family, path=path, task=entry.task)
+    return None
+
+
+def _only_tasks(core: Core) -> dict[str, Task]:
+    """The task of each family that has but one, for a model that does not say it."""
+    return {
+        name: next(iter(family.tasks))
+        for name, family in core.families.items()
+        if len(family.tasks) == 1
+    }
 
 
 async def unload_model(exchange: Exchange) -> Response:

@@ -277,12 +277,15 @@ def model_object(*, parallel: bool) -> Schema:
         name: whole(1 if name == "max_chunk_bytes" else 0, doc=field.description or "")
         for name, field in LiveIngest.model_fields.items()
     }
-    required = ("id", "family", "path", "task")
     properties = {
-        "id": text("The name that requests use.", filled=True, most=256),
+        "id": text(
+            "The name that requests use. Alone: a registered model, or one of the store's.",
+            filled=True,
+            most=256,
+        ),
         "family": text("An engine family.", filled=True, most=256),
         "path": text("The model's file or folder, absolute, or `store:NAME`."),
-        "task": choice(get_args(Task), "What the model does."),
+        "task": choice(get_args(Task), "What it does; may be missing where its family does one."),
         "mode": choice(get_args(Mode), "What sessions are built for.", default="offline"),
         "slots": {**whole(1, MAX_SLOTS, "How many sessions."), "default": 1},
         "lazy": flag("Whether the first request loads it.", default=True),
@@ -301,8 +304,9 @@ def model_object(*, parallel: bool) -> Schema:
     }
     if not parallel:
         del properties["slots"]
-    optional = [name for name in properties if name not in required]
-    return thing(properties, optional=optional, closed=True)
+    optional = [name for name in properties if name != "id"]
+    needs = {name: [key for key in ("family", "path") if key != name] for name in optional}
+    return {**thing(properties, optional=optional, closed=True), "dependentRequired": needs}
 
 
 def listening() -> dict[str, Schema]:

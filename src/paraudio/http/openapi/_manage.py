@@ -105,10 +105,11 @@ def _models(settings: Settings) -> dict[str, Operation]:
         ),
         "POST /v1/models/load": Operation(
             notes="The fields are those of a model in the configuration file; an unknown one is "
-            "refused.",
+            "refused. A bare `id` loads a registered model as it is, or registers and loads one "
+            "of the store's catalogue, which is fetched if need be.",
             body={JSON: asks.model_object(parallel=settings.parallel_jobs)},
             answers=json(loaded, "It is loaded."),
-            errors=_MANAGED,
+            errors=(*_MANAGED, 404),
         ),
         "POST /v1/models/unload": Operation(
             body={JSON: asks.unload()},
