@@ -39,6 +39,8 @@ async def test_a_recording_in_the_folder_is_no_voice_of_a_model_that_imitates_no
         reply = await speak(world, voice="bob")
         assert (reply.status, reply.error()["param"]) == (400, "voice")
         assert "one of v1" in reply.error()["message"]
+        listed = await world.client.get("/v1/audio/voices?model=voice")
+        assert listed.json() == {"voices": []}
 
 
 @pytest.mark.parametrize("default", [False, True])

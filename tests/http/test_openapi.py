@@ -450,6 +450,8 @@ PLAIN: Final = (
     ("GET /v1/audio/voices", "/v1/audio/voices"),
     ("GET /v1/audio/voices", "/v1/audio/voices?model=voice"),
     ("GET /v1/audio/voices", "/v1/audio/voices?model=nobody"),
+    ("GET /v1/audio/voices", "/v1/audio/voices?objects=true"),
+    ("GET /v1/audio/models", "/v1/audio/models"),
     ("GET /v1/requests", "/v1/requests"),
     ("GET /v1/events", "/v1/events?since=x"),
     ("GET /v1/ui/models-root", "/v1/ui/models-root"),

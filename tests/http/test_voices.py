@@ -195,3 +195,58 @@ async def test_without_a_folder_there_are_presets_and_the_familys_voices(
 ) -> None:
     async with open_scripted(speaking(), spec(voice_presets=PRESETS)) as world:
         assert (await world.client.get("/v1/audio/voices")).json() == {"voices": ["anna", "both"]}
+
+
+AIOHTTP = {"user-agent": "Python/3.11 aiohttp/3.12.15"}
+"""Whom Open WebUI says that it is; it sends no more than that, not even a key."""
+
+
+async def test_open_webui_gets_the_objects_that_it_reads(open_scripted: OpenWorld) -> None:
+    models = (spec(voice_presets=PRESETS), EARS, spec(id="plain"))
+    async with open_scripted(speaking(), *models) as world:
+        voices = (await world.client.get("/v1/audio/voices", AIOHTTP)).json()
+        assert {voice["id"]: voice["name"] for voice in voices["voices"]} == {
+            "anna": "anna",
+            "both": "both",
+        }
+        told = (await world.client.get("/v1/audio/models", AIOHTTP)).json()
+        assert {model["id"]: model["name"] for model in told["models"]} == {
+            "voice": "voice",
+            "plain": "plain",
+        }
+
+
+@pytest.mark.parametrize(
+    ("query", "headers", "objects"),
+    [
+        ("", {}, False),
+        ("", {"user-agent": "python-requests/2.32.4"}, False),
+        ("?objects=true", {}, True),
+        ("?objects=false", AIOHTTP, False),
+        ("?objects=", AIOHTTP, True),
+        ("?model=voice", AIOHTTP, True),
+    ],
+)
+async def test_whoever_says_it_chooses_between_names_and_objects(
+    open_scripted: OpenWorld, query: str, headers: dict[str, str], *, objects: bool
+) -> None:
+    async with open_scripted(speaking(), spec(voice_presets={"anna": PRESETS["anna"]})) as world:
+        reply = await world.client.get(f"/v1/audio/voices{query}", headers)
+        expected = {"id": "anna", "name": "anna"} if objects else "anna"
+        assert reply.json() == {"voices": [expected]}
+        assert reply.headers["vary"] == "User-Agent"
+
+
+async def test_a_cache_is_told_all_that_the_voices_differ_by(
+    open_world: OpenWorld, autojump_clock: MockClock
+) -> None:
+    settings = {"cors_origins": ("https://a.example",)}
+    async with open_world(VOICE, settings=settings) as world:
+        reply = await world.client.get("/v1/audio/voices", {"origin": "https://a.example"})
+        names = {name.strip() for name in reply.headers["vary"].split(",")}
+        assert names == {"User-Agent", "Origin"}
+
+
+async def test_objects_is_true_or_false(world: World, autojump_clock: MockClock) -> None:
+    reply = await world.client.get("/v1/audio/voices?objects=perhaps")
+    assert (reply.status, reply.error()["param"]) == (400, "objects")

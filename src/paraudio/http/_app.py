@@ -285,7 +285,10 @@ class Api(QuartTrio):
     def _marked(self, response: Response, exchange: Exchange) -> Response:
         """The response with the headers that every one has."""
         response.headers["X-Request-Id"] = exchange.id
-        response.headers.update(cors_headers(exchange.request, self.core.settings))
+        headers = dict(cors_headers(exchange.request, self.core.settings))
+        if (varies := headers.pop("Vary", None)) is not None:
+            response.vary.add(varies)  # an answer may differ by more than its page
+        response.headers.update(headers)
         return response
 
     async def _dispatch(self, exchange: Exchange, request: Request) -> Response:

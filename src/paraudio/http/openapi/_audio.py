@@ -24,6 +24,7 @@ from paraudio.http.openapi._schema import (
     Schema,
     either,
     exactly,
+    flag,
     listed,
     number,
     ref,
@@ -34,6 +35,7 @@ from paraudio.http.openapi._schema import (
 
 TIMED: Final = ("X-Paraudio-Wall-Ms", "X-Paraudio-Audio-Duration-Ms", "X-Paraudio-RTF")
 _BYTES: Final = {"type": "string", "format": "binary"}
+_NAMED: Final = thing({"id": text(), "name": text()})
 
 
 def kind(name: str, **fields: Schema) -> Schema:
@@ -176,8 +178,15 @@ def operations(settings: Settings) -> dict[str, Operation]:
             errors=UPLOAD_ERRORS,
         ),
         "GET /v1/audio/voices": Operation(
-            parameters=(query("model", text("The ID of a model; of all, where it is missing.")),),
-            answers=json(thing({"voices": listed(text())}), "The names, sorted."),
+            notes="For Open WebUI, which is known by its `User-Agent`, the voices are objects.",
+            parameters=(
+                query("model", text("The ID of a model; of all, where it is missing.")),
+                query("objects", flag("Whether to give objects in the place of names.")),
+            ),
+            answers=json(thing({"voices": listed(either(text(), _NAMED))}), "Sorted by name."),
             errors=(404,),
+        ),
+        "GET /v1/audio/models": Operation(
+            answers=json(thing({"models": listed(_NAMED)}), "The models whose task is `tts`."),
         ),
     }
