@@ -1,57 +1,21 @@
-"""Realtime sessions over simulated models, in virtual time."""
+"""Realtime sessions over simulated models, in virtual time: what is said of what was heard."""
 
 import base64
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
 from typing import Any
 
 import pytest
 import trio
-from tests.http.conftest import EARS, OpenWorld, World, spec
-from tests.http.realtimekit import Socket, connect
-from trio.testing import MockClock, wait_all_tasks_blocked
-
-from paraudio.http._realtime_ears import TURN_S
-from paraudio.http._realtime_session import AHEAD_S
-from paraudio.journal import Kind
-from paraudio.spec import ModelSpec
-
-VAD = ModelSpec(id="vad", family="simulated", path="/models/vad", task="vad")
-MANUAL = {"type": "transcription", "audio": {"input": {"turn_detection": None}}}
+from tests.http.conftest import EARS, OpenWorld, spec
+from tests.http.realtime_sessions import MANUAL, VAD, session, talking
+from trio.testing import MockClock
 
 Way = tuple[str, dict[str, str], tuple[str, ...]]
-Connect = Callable[..., Awaitable[Socket]]
-
-
-@asynccontextmanager
-async def session(
-    open_world: OpenWorld, *models: ModelSpec, **more: Any
-) -> AsyncIterator[tuple[World, Connect]]:
-    """A world, and a way to connect to it; at the end nothing may be left of anybody."""
-    async with open_world(*(models or (EARS, VAD)), **more) as world:
-        with trio.fail_after(3600):
-            async with trio.open_nursery() as nursery:
-                yield world, partial(connect, world.client.app, nursery)
-                nursery.cancel_scope.cancel()
-            await world.wait_until(world.idle)
-
-
-async def finished(socket: Socket) -> tuple[int, str]:
-    """Wait for the close."""
-    await socket.ended.wait()
-    assert socket.closed is not None
-    return socket.closed
-
-
-# What a session says.
 
 
 async def test_speech_is_found_and_written_down_while_it_is_spoken(
     open_world: OpenWorld, autojump_clock: MockClock
 ) -> None:
-    async with session(open_world) as (_, open_socket):
-        socket = await open_socket()
+    async with talking(open_world) as (_, socket):
         await socket.speak(0.5, loud=False)
         await socket.speak(2.2)
         await socket.speak(1, loud=False)
@@ -81,8 +45,7 @@ async def test_items_are_written_down_in_order_with_one_slot(
     open_world: OpenWorld, autojump_clock: MockClock
 ) -> None:
     slow = spec(EARS, session_options={"run_ms": 500})
-    async with session(open_world, slow, VAD) as (_, open_socket):
-        socket = await open_socket()
+    async with talking(open_world, slow, VAD) as (_, socket):
         for _ in range(4):
             socket.sound(0.4)
             socket.sound(0.6, loud=False)
@@ -145,8 +108,7 @@ async def test_each_client_is_spoken_to_in_its_own_words(
 async def test_the_older_update_is_answered_by_its_own_name(
     open_world: OpenWorld, autojump_clock: MockClock
 ) -> None:
-    async with session(open_world) as (_, open_socket):
-        socket = await open_socket()
+    async with talking(open_world) as (_, socket):
         wanted = {"input_audio_transcription": {"prompt": "names"}, "turn_detection": None}
         socket.say("transcription_session.update", session=wanted)
         updated = await socket.saw("transcription_session.updated")
@@ -160,9 +122,10 @@ async def test_the_older_update_is_answered_by_its_own_name(
 async def test_the_model_can_be_named_later(
     open_world: OpenWorld, autojump_clock: MockClock
 ) -> None:
-    async with session(open_world) as (_, open_socket):
-        socket = await open_socket("/v1/realtime?intent=transcription")
-        socket.say("session.update", session=MANUAL)
+    async with talking(open_world, path="/v1/realtime?intent=transcription", manual=True) as (
+        _,
+        socket,
+    ):
         socket.sound(0.5)
         socket.say("input_audio_buffer.commit")
         failed = await socket.saw(".failed")
@@ -177,8 +140,7 @@ async def test_the_model_can_be_named_later(
 async def test_an_item_has_its_end_before_it_has_its_failure(
     open_world: OpenWorld, autojump_clock: MockClock
 ) -> None:
-    async with session(open_world) as (_, open_socket):
-        socket = await open_socket("/v1/realtime")
+    async with talking(open_world, path="/v1/realtime") as (_, socket):
         await socket.speak(1)
         await socket.speak(1, loud=False)
         await socket.saw(".failed")
@@ -207,6 +169,109 @@ async def test_two_sessions_at_once_do_not_mix(
         assert {event["transcript"] for event in two.of(".completed")} == words[1]
 
 
+async def test_items_are_retrieved_and_deleted(
+    open_world: OpenWorld, autojump_clock: MockClock
+) -> None:
+    async with talking(open_world, manual=True) as (_, socket):
+        for count in range(1, 4):
+            socket.sound(0.5)
+            socket.say("input_audio_buffer.commit")
+            await socket.saw(".completed", count)
+        ids = [one["item_id"] for one in socket.of("committed")]
+        socket.say("conversation.item.retrieve", item_id=ids[1])
+        item = (await socket.saw("item.retrieved"))["item"]
+        assert (item["id"], item["role"], item["status"]) == (ids[1], "user", "completed")
+        text = socket.of(".completed")[1]["transcript"]
+        assert item["content"] == [{"type": "input_audio", "transcript": text}]
+        for count, item_id in enumerate((ids[0], ids[2]), 1):
+            socket.say("conversation.item.delete", item_id=item_id)
+            assert (await socket.saw("item.deleted", count))["item_id"] == item_id
+        for kind in ("retrieve", "delete"):
+            socket.say(f"conversation.item.{kind}", item_id=ids[2], event_id=kind)
+            error = (await socket.saw("error", 1 + (kind == "delete")))["error"]
+            assert (error["param"], error["event_id"]) == ("item_id", kind)
+        socket.sound(0.5)
+        socket.say("input_audio_buffer.commit")
+        added = await socket.saw("item.added", 4)
+        assert added["previous_item_id"] == ids[1], "the last one that is still there"
+
+
+async def test_an_item_that_is_deleted_is_still_written_down(
+    open_world: OpenWorld, autojump_clock: MockClock
+) -> None:
+    slow = spec(EARS, session_options={"run_ms": 500})
+    async with talking(open_world, slow, VAD, manual=True) as (_, socket):
+        socket.sound(0.5)
+        socket.say("input_audio_buffer.commit")
+        item_id = (await socket.saw("committed"))["item_id"]
+        socket.say("conversation.item.retrieve", item_id=item_id)
+        item = (await socket.saw("item.retrieved"))["item"]
+        assert item["content"] == [{"type": "input_audio", "transcript": None}]
+        socket.say("conversation.item.delete", item_id=item_id)
+        await socket.saw("item.deleted")
+        assert (await socket.saw(".completed"))["item_id"] == item_id
+
+
+async def test_a_commit_is_answered_with_a_transcript_though_nobody_spoke(
+    open_world: OpenWorld, autojump_clock: MockClock
+) -> None:
+    """A client may leave the detection on and commit all the same, and wait for its transcript."""
+    async with talking(open_world) as (_, socket):
+        socket.sound(2, loud=False)
+        socket.say("input_audio_buffer.commit")
+        assert (await socket.saw(".completed"))["usage"]["seconds"] == 2
+        assert not socket.of("speech_started", "error")
+        # Nothing is left for another one.
+        socket.say("input_audio_buffer.commit")
+        error = (await socket.saw("error"))["error"]
+        assert error["code"] == "input_audio_buffer_commit_empty"
+
+
+async def test_an_append_of_nothing_is_nothing(
+    open_world: OpenWorld, autojump_clock: MockClock
+) -> None:
+    async with talking(open_world, manual=True) as (_, socket):
+        socket.say("input_audio_buffer.append", audio="")
+        socket.sound(0.5)
+        socket.say("input_audio_buffer.append", audio="")
+        socket.say("input_audio_buffer.commit")
+        assert (await socket.saw(".completed"))["usage"]["seconds"] == 0.5
+        assert not socket.of("error")
+
+
+@pytest.mark.parametrize(
+    ("form", "rate", "frame"),
+    [
+        ({"input_audio_format": "pcm16"}, 24_000, b"\0\x10"),
+        ({"input_audio_format": "g711_ulaw"}, 8000, b"\x10"),
+        ({"input_audio_format": "g711_alaw"}, 8000, b"\x10"),
+        ({"audio": {"input": {"format": {"type": "audio/pcm"}}}}, 24_000, b"\0\x10"),
+        (
+            {"audio": {"input": {"format": {"type": "audio/pcm", "rate": 16_000}}}},
+            16_000,
+            b"\0\x10",
+        ),
+        ({"audio": {"input": {"format": {"type": "audio/pcmu"}}}}, 8000, b"\x10"),
+        ({"audio": {"input": {"format": {"type": "audio/pcma"}}}}, 8000, b"\x10"),
+    ],
+)
+async def test_sound_comes_in_each_form(
+    open_world: OpenWorld, autojump_clock: MockClock, form: Any, rate: int, frame: bytes
+) -> None:
+    async with talking(open_world) as (_, socket):
+        flat = "audio" not in form
+        kind = "transcription_session.update" if flat else "session.update"
+        socket.say(kind, session=form)
+        socket.say(kind, session={"turn_detection": None})
+        await socket.saw(".updated", 2)
+        second = base64.b64encode(frame * rate).decode()
+        socket.say("input_audio_buffer.append", audio=second)
+        socket.say("input_audio_buffer.commit")
+        done = await socket.saw(".completed")
+        assert done["usage"] == {"type": "duration", "seconds": 1}
+        assert f"heard {rate} samples" in done["transcript"]
+
+
 # What is wrong with an event.
 
 
@@ -218,10 +283,19 @@ async def test_two_sessions_at_once_do_not_mix(
         (b"\x00\x01", None, "text message"),
         ("{}", "type", "missing"),
         ('{"type": 1}', "type", "string"),
-        ('{"type": "response.create"}', "type", "session.update"),
+        ('{"type": "response.create"}', "type", "never answered"),
+        ('{"type": "response.cancel"}', "type", "never answered"),
+        ('{"type": "output_audio_buffer.clear"}', "type", "never answered"),
+        ('{"type": "conversation.item.create", "item": {}}', "type", "never answered"),
+        ('{"type": "conversation.item.truncate"}', "type", "never answered"),
+        ('{"type": "conversation.item.delete"}', "item_id", "missing"),
+        ('{"type": "conversation.item.retrieve", "item_id": 1}', "item_id", "string"),
+        ('{"type": "nonsense"}', "type", "session.update"),
         ('{"type": "session.update"}', "session", "missing"),
         ('{"type": "session.update", "session": {"type": "realtime"}}', "session.type", "transc"),
         ('{"type": "input_audio_buffer.append"}', "audio", "missing"),
+        ('{"type": "input_audio_buffer.append", "audio": null}', "audio", "missing"),
+        ('{"type": "input_audio_buffer.append", "audio": " "}', "audio", "base64"),
         ('{"type": "input_audio_buffer.append", "audio": "%"}', "audio", "base64"),
         ('{"type": "input_audio_buffer.append", "audio": "ä"}', "audio", "base64"),
         ('{"type": "input_audio_buffer.commit"}', "type", "empty"),
@@ -234,8 +308,7 @@ async def test_a_wrong_event_is_an_error_and_the_session_goes_on(
     param: str | None,
     says: str,
 ) -> None:
-    async with session(open_world) as (_, open_socket):
-        socket = await open_socket()
+    async with talking(open_world) as (_, socket):
         socket.put(message)
         error = (await socket.saw("error"))["error"]
         assert error["param"] == param
@@ -250,8 +323,7 @@ async def test_a_wrong_event_is_an_error_and_the_session_goes_on(
 async def test_an_error_names_the_event_that_is_at_fault(
     open_world: OpenWorld, autojump_clock: MockClock
 ) -> None:
-    async with session(open_world) as (_, open_socket):
-        socket = await open_socket()
+    async with talking(open_world) as (_, socket):
         socket.say("input_audio_buffer.commit", event_id="mine")
         error = (await socket.saw("error"))["error"]
         assert (error["event_id"], error["code"]) == ("mine", "input_audio_buffer_commit_empty")
@@ -261,9 +333,7 @@ async def test_an_append_has_a_bound_and_what_is_within_is_taken(
     open_world: OpenWorld, autojump_clock: MockClock
 ) -> None:
     settings = {"live_ingest": {"max_chunk_bytes": 4800}}
-    async with session(open_world, settings=settings) as (_, open_socket):
-        socket = await open_socket()
-        socket.say("session.update", session=MANUAL)
+    async with talking(open_world, settings=settings, manual=True) as (_, socket):
         socket.sound(0.2, piece=0.2)
         assert (await socket.saw("error"))["error"]["param"] == "audio"
         socket.sound(0.1, piece=0.1)
@@ -274,9 +344,7 @@ async def test_an_append_has_a_bound_and_what_is_within_is_taken(
 async def test_half_a_frame_waits_for_its_other_half(
     open_world: OpenWorld, autojump_clock: MockClock
 ) -> None:
-    async with session(open_world) as (_, open_socket):
-        socket = await open_socket()
-        socket.say("session.update", session=MANUAL)
+    async with talking(open_world, manual=True) as (_, socket):
         for part in (b"\x01\x02\x03", b"\x04" + bytes(4796)):
             socket.say("input_audio_buffer.append", audio=base64.b64encode(part).decode())
         socket.say("input_audio_buffer.commit")
@@ -287,8 +355,7 @@ async def test_a_clear_stops_what_runs_for_what_is_cleared(
     open_world: OpenWorld, autojump_clock: MockClock
 ) -> None:
     slow = spec(EARS, session_options={"run_ms": 100_000})
-    async with session(open_world, slow, VAD) as (world, open_socket):
-        socket = await open_socket()
+    async with talking(open_world, slow, VAD) as (world, socket):
         socket.sound(1)
         await socket.saw("speech_started")
         await world.wait_until(lambda: world.model("ears").active_slots == 1)
@@ -298,430 +365,3 @@ async def test_a_clear_stops_what_runs_for_what_is_cleared(
         await world.wait_until(lambda: world.model("ears").active_slots == 0)
         assert trio.current_time() - before < 1
         assert not socket.of("committed", ".failed", ".completed", "error")
-
-
-# Slots.
-
-
-async def test_a_silent_microphone_holds_no_slot(
-    open_world: OpenWorld, autojump_clock: MockClock
-) -> None:
-    async with session(open_world) as (world, open_socket):
-        socket = await open_socket()
-        await wait_all_tasks_blocked()
-        assert world.free()
-        socket.sound(1, loud=False)
-        await world.wait_until(lambda: world.model("vad").active_slots == 1)
-        await world.wait_until(world.free)
-        assert world.model("ears").generation == 0  # nothing was said, so nothing was loaded
-        assert not socket.of("error")
-
-
-async def test_a_turn_at_the_detector_ends_when_another_session_waits(
-    open_world: OpenWorld,
-    autojump_clock: MockClock,
-) -> None:
-    async with session(open_world) as (world, open_socket):
-        one, two = await open_socket(), await open_socket()
-        for socket in (one, two):
-            socket.sound(20, loud=False)
-            socket.sound(1)
-            socket.sound(1, loud=False)
-        await one.saw(".completed")
-        await two.saw(".completed")
-        grants = [e.facts["request"] for e in world.kinds(Kind.BOUND) if e.model == "vad"]
-        turns = [a for a, b in zip(grants, [*grants[1:], None], strict=True) if a != b]
-        assert len(turns) > 20
-        starts = {socket.of("speech_started")[0]["audio_start_ms"] for socket in (one, two)}
-        assert starts == {19_700}
-
-
-async def test_a_turn_is_short_even_where_nobody_waits(
-    open_world: OpenWorld, autojump_clock: MockClock
-) -> None:
-    slow = spec(VAD, session_options={"run_ms": 400})
-    async with session(open_world, EARS, slow) as (world, open_socket):
-        socket = await open_socket()
-        socket.sound(15)
-        socket.sound(1, loud=False)
-        await socket.saw(".completed")
-        held = _held(world, "vad")
-        assert len(held) > 1
-        assert max(held) <= TURN_S + 1
-        assert len(socket.of("speech_started")) == 1
-        assert socket.of("speech_stopped")[0]["audio_end_ms"] == 15_500
-
-
-def _held(world: World, model: str) -> list[float]:
-    """How long each lease of a model lasted."""
-    grants = [e.at for e in world.kinds(Kind.GRANTED) if e.model == model]
-    ends = [e.at for e in world.kinds(Kind.RELEASED) if e.model == model]
-    return [end - start for start, end in zip(grants, ends, strict=False)]
-
-
-async def test_an_unload_of_the_detector_passes_between_two_turns(
-    open_world: OpenWorld, autojump_clock: MockClock
-) -> None:
-    async with session(open_world) as (world, open_socket):
-        socket = await open_socket()
-        socket.sound(2)
-        await socket.saw("speech_started")
-        reply = await world.client.post("/v1/tasks/unload_models", {"model_ids": ["vad"]})
-        assert reply.json()["unloaded"] == ["vad"]
-        socket.sound(1)
-        socket.sound(1, loud=False)
-        done = await socket.saw(".completed")
-        assert done["usage"]["seconds"] == 3.5
-        assert world.model("vad").generation == 2
-
-
-async def test_a_busy_model_fails_the_item_and_not_the_session(
-    open_world: OpenWorld, autojump_clock: MockClock
-) -> None:
-    async with session(open_world) as (world, open_socket):
-        socket = await open_socket("/v1/realtime?model=ears&busy_timeout_ms=2000")
-        async with world.runtime.use("ears", request="other"):
-            socket.sound(1)
-            socket.sound(1, loud=False)
-            failed = await socket.saw(".failed")
-        assert failed["error"]["code"] == "server_busy"
-        kinds = socket.kinds()
-        assert kinds.index("committed") < kinds.index("failed")
-        socket.sound(1)
-        socket.sound(1, loud=False)
-        await socket.saw(".completed")
-
-
-async def test_a_busy_detector_is_told_and_tried_again(
-    open_world: OpenWorld, autojump_clock: MockClock
-) -> None:
-    async with session(open_world) as (world, open_socket):
-        socket = await open_socket("/v1/realtime?model=ears&busy_timeout_ms=1000")
-        async with world.runtime.use("vad", request="other"):
-            socket.sound(1)
-            assert (await socket.saw("error"))["error"]["code"] == "server_busy"
-        await trio.sleep(2)
-        socket.sound(1)
-        socket.sound(1, loud=False)
-        await socket.saw(".completed")
-        assert len(socket.of("error")) == 1
-
-
-async def test_a_run_that_fails_fails_its_item_only(
-    open_world: OpenWorld, autojump_clock: MockClock
-) -> None:
-    failing = spec(EARS, session_options={"fail_runs": 1})
-    async with session(open_world, failing, VAD) as (_, open_socket):
-        socket = await open_socket()
-        for _ in range(2):
-            socket.sound(0.5)
-            socket.sound(0.6, loud=False)
-        await socket.saw(".completed")
-        [failed], [done] = socket.of(".failed"), socket.of(".completed")
-        assert failed["error"]["type"] == "server_error"
-        assert [one["item_id"] for one in (failed, done)] == [
-            one["item_id"] for one in socket.of("committed")
-        ]
-
-
-async def test_a_worker_that_dies_costs_its_own_item_only(
-    open_world: OpenWorld, autojump_clock: MockClock
-) -> None:
-    slow = spec(EARS, session_options={"run_ms": 200})
-    async with session(open_world, slow, VAD) as (world, open_socket):
-        socket = await open_socket()
-        await socket.speak(1)
-        await _reach(world, "running")
-        world.isolation.crash("ears")
-        await socket.speak(1, loud=False)
-        assert (await socket.saw(".failed"))["error"]["code"] == "backend_crashed"
-        await socket.speak(1)
-        await socket.speak(1, loud=False)
-        await socket.saw(".completed")
-
-
-async def test_a_detector_that_dies_is_told_of_and_another_listens_on(
-    open_world: OpenWorld, autojump_clock: MockClock
-) -> None:
-    slow = spec(VAD, session_options={"run_ms": 20})
-    async with session(open_world, EARS, slow) as (world, open_socket):
-        socket = await open_socket()
-        await socket.speak(1)
-        world.isolation.crash("vad")
-        socket.sound(0.5)
-        assert (await socket.saw("error"))["error"]["code"] == "backend_crashed"
-        await socket.saw(".completed")  # what was heard of what was being said
-        await trio.sleep(2)
-        await socket.speak(1)
-        await socket.speak(1, loud=False)
-        await socket.saw(".completed", 2)
-
-
-# Bounds.
-
-
-async def test_a_client_is_read_no_faster_than_the_models_work(
-    open_world: OpenWorld, autojump_clock: MockClock
-) -> None:
-    async with session(open_world) as (world, open_socket):
-        socket = await open_socket()
-        socket.say("session.update", session=MANUAL)
-        async with world.runtime.use("ears", request="other"):
-            for _ in range(40):
-                socket.sound(
-                    15, piece=1
-                )  # small enough for no thread, which time would not wait for
-                socket.say("input_audio_buffer.commit")
-            await socket.saw("committed")
-            await wait_all_tasks_blocked()
-            read = len(socket.of("committed")) * 15
-            assert AHEAD_S <= read <= AHEAD_S + 60
-            assert socket.unread > 50
-        await socket.saw(".completed", 40)
-
-
-async def test_a_slow_reader_is_read_no_further(
-    open_world: OpenWorld, autojump_clock: MockClock
-) -> None:
-    async with session(open_world) as (_, open_socket):
-        socket = await open_socket()
-        await socket.saw("session.created")
-        socket.slow = True
-        for _ in range(4000):
-            socket.say("nonsense")
-        await wait_all_tasks_blocked()
-        assert socket.unread > 2000
-        socket.slow = False
-        socket._announce()
-        await socket.until(lambda: len(socket.events) == 4001)
-
-
-@pytest.mark.parametrize("own", [False, True])
-async def test_a_microphone_that_falls_silent_is_closed(
-    open_world: OpenWorld, autojump_clock: MockClock, own: bool
-) -> None:
-    bound = {"idle_timeout_ms": 4000}
-    ears = spec(EARS, live_ingest=bound) if own else EARS
-    settings = {} if own else {"live_ingest": bound}
-    async with session(open_world, ears, VAD, settings=settings) as (_, open_socket):
-        socket, before = await open_socket(), trio.current_time()
-        socket.sound(1)
-        await trio.sleep(3)
-        socket.sound(1)
-        code, reason = await finished(socket)
-        assert code == 1008
-        assert trio.current_time() - before == pytest.approx(7)
-        assert "live_ingest.idle_timeout_ms" in reason
-        assert socket.of("error")[0]["error"]["code"] == "idle_timeout"
-        assert len(socket.of(".completed")) == 1  # what was said is written down first
-
-
-async def test_who_commits_by_himself_may_rest(
-    open_world: OpenWorld, autojump_clock: MockClock
-) -> None:
-    settings = {"live_ingest": {"idle_timeout_ms": 4000}}
-    async with session(open_world, settings=settings) as (_, open_socket):
-        socket, before = await open_socket(), trio.current_time()
-        socket.say("session.update", session=MANUAL)
-        await trio.sleep(100)
-        socket.sound(1)
-        code, _ = await finished(socket)
-        assert code == 1008
-        assert trio.current_time() - before == pytest.approx(104)
-
-
-async def test_a_session_has_a_longest_time(
-    open_world: OpenWorld, autojump_clock: MockClock
-) -> None:
-    settings = {"live_ingest": {"total_timeout_ms": 20_000, "idle_timeout_ms": 0}}
-    async with session(open_world, settings=settings) as (_, open_socket):
-        socket, before = await open_socket(), trio.current_time()
-        for _ in range(19):
-            socket.sound(1, loud=False)
-            await trio.sleep(1)
-        code, reason = await finished(socket)
-        assert code == 1008
-        assert trio.current_time() - before == pytest.approx(20)
-        assert "total_timeout_ms" in reason
-
-
-# Its end.
-
-
-@pytest.mark.parametrize("stage", ["idle", "detecting", "queued", "loading", "running"])
-async def test_leaving_frees_everything_at_every_stage(
-    open_world: OpenWorld, autojump_clock: MockClock, stage: str
-) -> None:
-    models = {
-        "detecting": (EARS, spec(VAD, session_options={"run_ms": 50_000})),
-        "loading": (spec(EARS, load_options={"load_ms": 50_000}), VAD),
-        "running": (spec(EARS, session_options={"run_ms": 50_000}), VAD),
-    }.get(stage, (EARS, VAD))
-    async with session(open_world, *models) as (world, open_socket), AsyncExitStack() as others:
-        if stage == "queued":
-            await others.enter_async_context(world.runtime.use("ears", request="other"))
-        socket = await open_socket()
-        if stage != "idle":
-            socket.sound(1)
-        await _reach(world, stage)
-        before = trio.current_time()
-        socket.leave()
-        await socket.ended.wait()
-        assert trio.current_time() - before < 0.1
-        assert not world.client.app.core.in_flight
-        assert world.model("ears").queued_requests == 0
-
-
-async def _reach(world: World, stage: str) -> None:
-    waits = {
-        "detecting": lambda: world.model("vad").active_slots == 1,
-        "queued": lambda: world.model("ears").queued_requests == 1,
-        "loading": lambda: world.model("ears").state == "loading",
-        "running": lambda: bool([e for e in world.kinds(Kind.RUN_STARTED) if e.model == "ears"]),
-    }
-    if stage in waits:
-        await world.wait_until(waits[stage])
-    await wait_all_tasks_blocked()
-
-
-async def test_a_session_is_listed_and_cancelled_by_its_id(
-    open_world: OpenWorld, autojump_clock: MockClock
-) -> None:
-    slow = spec(EARS, session_options={"run_ms": 50_000})
-    async with session(open_world, slow, VAD) as (world, open_socket):
-        socket = await open_socket(headers={"x-request-id": "mine"})
-        assert (b"x-request-id", b"mine") in socket.accepted["headers"]
-        socket.sound(1)
-        await _reach(world, "running")
-        [listed] = (await world.client.get("/v1/requests")).json()["data"]
-        assert (listed["id"], listed["route"]) == ("mine", "GET /v1/realtime")
-        assert (listed["model"], listed["slot"]) == ("ears", 0)
-        assert (await world.client.call("DELETE", "/v1/requests/mine")).json()["ended"]
-        code, reason = await finished(socket)
-        assert code == 1008
-        assert "cancelled" in reason
-        assert world.free()
-
-
-async def test_a_drain_lets_what_was_said_be_written_down_and_says_goodbye(
-    open_world: OpenWorld,
-    autojump_clock: MockClock,
-) -> None:
-    slow = spec(EARS, session_options={"run_ms": 1000})
-    async with session(open_world, slow, VAD) as (world, open_socket):
-        talking, silent = await open_socket(), await open_socket()
-        await talking.speak(1.5)
-        await _reach(world, "running")
-        world.runtime.drain()
-        assert await finished(silent) == (1001, "the server is shutting down")
-        assert await finished(talking) == (1001, "the server is shutting down")
-        [done] = talking.of(".completed")
-        assert done["transcript"].startswith("word1")
-        late = await open_socket()
-        assert late.status == 503
-        assert late.error()["code"] == "shutting_down"
-
-
-async def test_a_drain_refuses_what_waits_for_a_slot(
-    open_world: OpenWorld, autojump_clock: MockClock
-) -> None:
-    async with session(open_world) as (world, open_socket):
-        socket = await open_socket()
-        async with world.runtime.use("ears", request="other"):
-            await socket.speak(1)
-            await _reach(world, "queued")
-            world.runtime.drain()
-            failed = await socket.saw(".failed")
-            assert failed["error"]["code"] == "shutting_down"
-            assert (await finished(socket))[0] == 1001
-
-
-# The way in.
-
-
-@pytest.mark.parametrize(
-    ("path", "status", "code"),
-    [
-        ("/v1/nowhere", 404, "not_found"),
-        ("/v1/audio/speech", 405, "method_not_allowed"),
-        ("/health", 400, "invalid_request_error"),
-        ("/v1/realtime?model=nobody", 404, "model_not_found"),
-        ("/v1/realtime?model=vad", 400, "invalid_request_error"),
-        ("/v1/realtime?model=ears&intent=conversation", 400, "invalid_request_error"),
-        ("/v1/realtime?model=ears&busy_timeout_ms=-1", 400, "invalid_request_error"),
-    ],
-)
-async def test_a_websocket_that_cannot_be_is_refused_as_a_request_is(
-    open_world: OpenWorld, autojump_clock: MockClock, path: str, status: int, code: str
-) -> None:
-    async with session(open_world) as (_, open_socket):
-        socket = await open_socket(path)
-        await socket.ended.wait()
-        assert (socket.status, socket.error()["code"]) == (status, code)
-        assert not socket.accepted
-
-
-async def test_a_plain_request_is_told_what_would_do(
-    open_world: OpenWorld, autojump_clock: MockClock
-) -> None:
-    async with session(open_world) as (world, _):
-        reply = await world.client.get("/v1/realtime?model=ears")
-        assert (reply.status, reply.headers["upgrade"]) == (426, "websocket")
-        assert "ws://" in reply.error()["message"]
-
-
-KEY = "a-key"
-AS_PROTOCOL = ("realtime", f"openai-insecure-api-key.{KEY}")
-
-
-@pytest.mark.parametrize(
-    ("headers", "protocols", "status"),
-    [
-        ({}, (), 401),
-        ({"authorization": f"Bearer {KEY}"}, (), 0),
-        ({"authorization": "Bearer other"}, (), 401),
-        ({}, AS_PROTOCOL, 0),
-        ({}, ("realtime", "openai-insecure-api-key.other"), 401),
-        ({}, ("realtime", KEY), 401),
-        ({"authorization": "Bearer other"}, AS_PROTOCOL, 401),
-    ],
-)
-async def test_keys_are_asked_for_in_a_header_or_in_a_subprotocol(
-    open_world: OpenWorld,
-    autojump_clock: MockClock,
-    headers: dict[str, str],
-    protocols: tuple[str, ...],
-    status: int,
-) -> None:
-    async with session(open_world, settings={"api_keys": (KEY,)}) as (_, open_socket):
-        socket = await open_socket(headers=headers, protocols=protocols)
-        assert socket.status == status
-        if not status:
-            assert socket.accepted["subprotocol"] == ("realtime" if protocols else None)
-
-
-@pytest.mark.parametrize(
-    ("origins", "origin", "allowed"),
-    [
-        ("", None, True),
-        ("", "http://test", True),
-        ("", "http://test:8080", False),
-        ("", "https://evil.example", False),
-        ("", "null", False),
-        ("*", "https://evil.example", True),
-        (("https://good.example",), "https://good.example", True),
-        (("https://good.example",), "https://evil.example", False),
-        (("https://good.example",), "http://test", True),
-    ],
-)
-async def test_a_page_of_another_origin_needs_to_be_let_in(
-    open_world: OpenWorld,
-    autojump_clock: MockClock,
-    origins: Any,
-    origin: str | None,
-    allowed: bool,
-) -> None:
-    async with session(open_world, settings={"cors_origins": origins}) as (_, open_socket):
-        socket = await open_socket(headers={} if origin is None else {"origin": origin})
-        assert bool(socket.accepted) == allowed
-        assert socket.status == (0 if allowed else 403)

@@ -104,15 +104,65 @@ def test_what_detection_was_told_before_holds_on() -> None:
     assert after.detection == Detection("vad", 0.75)
 
 
+@pytest.mark.parametrize(
+    ("more", "silence_ms"),
+    [
+        ({}, 1000),
+        ({"eagerness": "auto"}, 1000),
+        ({"eagerness": "low"}, 2000),
+        ({"eagerness": "medium"}, 1000),
+        ({"eagerness": "high"}, 500),
+        ({"eagerness": "low", "silence_duration_ms": 700}, 700),
+    ],
+)
+def test_an_eagerness_is_a_silence_and_shown_as_one(more: dict[str, Any], silence_ms: int) -> None:
+    wanted = {"type": "semantic_vad", "create_response": False, **more}
+    after = update(sound(turn_detection=wanted))
+    assert after.detection == Detection("vad", silence_ms=silence_ms)
+    shown: Any = nested_json(after, "sess_1")["audio"]
+    assert shown["input"]["turn_detection"]["type"] == "server_vad"
+    assert shown["input"]["turn_detection"]["silence_duration_ms"] == silence_ms
+
+
+@pytest.mark.parametrize("off", [None, {"type": "none"}])
+def test_detection_is_turned_off_in_either_way(off: Any) -> None:
+    assert update(sound(turn_detection=off)) == update({"turn_detection": off}) == OFF
+
+
 def test_partials_come_to_whom_asks() -> None:
     assert update({"include": [PARTIALS]}).partials
     assert not update({"include": None}).partials
     assert not update({"include": ["item.input_audio_transcription.logprobs"]}).partials
 
 
-def test_what_others_have_and_we_have_not_is_ignored() -> None:
-    session = sound(noise_reduction={"type": "near_field"}, frobnicate=1)
-    assert update({**session, "instructions": "x", "tools": []}) == BEFORE
+NESTED_EXTRAS = {
+    "noise_reduction": {"type": "near_field", "strength": 0.5},
+    "transcription": {"delay": "low", "keywords": ["paraudio"], "languages": ["en", "de"]},
+    "turn_detection": {
+        "type": "server_vad",
+        "create_response": True,
+        "interrupt_response": False,
+        "idle_timeout_ms": 6000,
+    },
+    "frobnicate": 1,
+}
+FLAT_EXTRAS = {
+    "input_audio_noise_reduction": {"type": "far_field"},
+    "modalities": ["text"],
+    "client_secret": {"expires_after": {"anchor": "created_at", "seconds": 600}},
+    "instructions": "x",
+    "tools": [],
+}
+
+
+def test_what_others_have_and_we_have_not_is_ignored_and_not_shown() -> None:
+    include = {"include": ["item.input_audio_transcription.logprobs"]}
+    after = update({**sound(**NESTED_EXTRAS), **include})
+    assert after == update({**FLAT_EXTRAS, **include}) == BEFORE
+    shown: Any = nested_json(after, "sess_1")
+    assert shown["include"] == []
+    assert shown["audio"]["input"]["noise_reduction"] is None
+    assert "idle_timeout_ms" not in shown["audio"]["input"]["turn_detection"]
 
 
 @pytest.mark.parametrize(
@@ -127,8 +177,12 @@ def test_what_others_have_and_we_have_not_is_ignored() -> None:
         (sound(transcription={"model": "vad"}), "session.audio.input.transcription.model"),
         (sound(transcription={"language": "?"}), "session.audio.input.transcription.language"),
         (
-            sound(turn_detection={"type": "semantic_vad"}),
+            sound(turn_detection={"type": "clairvoyance"}),
             "session.audio.input.turn_detection.type",
+        ),
+        (
+            sound(turn_detection={"type": "semantic_vad", "eagerness": "extreme"}),
+            "session.audio.input.turn_detection.eagerness",
         ),
         (
             sound(turn_detection={"type": "server_vad", "threshold": 2}),

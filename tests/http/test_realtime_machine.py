@@ -1,6 +1,6 @@
 """What a session decides, told step by step: no loop, no clock, no models."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -231,11 +231,45 @@ def test_a_commit_cuts_what_is_being_spoken_and_the_detector_begins_anew() -> No
     assert bench.told()[:2] == [("speech_started", 100), ("committed", 0)]
 
 
-def test_silence_cannot_be_committed() -> None:
+def test_silence_is_committed_where_the_client_wants_it_so() -> None:
     bench = Bench(DETECTED)
-    bench.hear(3)
+    bench.hear(1, ("start", 0.2), ("end", 0.5))
+    bench.hear(1)
+    bench.machine.commit()
+    [spoken, silent] = bench.items
+    assert not silent.live
+    assert silent.complete
+    assert span(silent) == (spoken_end := span(spoken)[1], 2.0)
+    assert spoken_end < 1
+    assert bench.told()[-1] == ("committed", 1)
     with pytest.raises(EmptyBufferError):
         bench.machine.commit()
+
+
+def test_of_a_long_silence_the_end_is_committed() -> None:
+    bench = Bench(DETECTED)
+    for _ in range(60):
+        bench.hear(1)
+    bench.machine.commit()
+    [item] = bench.items
+    assert CONTEXT_S < item.seconds < CONTEXT_S + 4
+    # The frames are numbered modulo 30,000.
+    assert frames_of(item)[-1] == (60 * RATE - 1) % 30_000
+
+
+def test_a_cut_ends_an_item_and_loses_nothing_of_the_next() -> None:
+    bench = Bench(DETECTED)
+    bench.hear(1, ("start", 0.5))
+    before = bench.machine.epoch
+    bench.machine.cut()
+    assert bench.machine.epoch > before, "the detector begins anew"
+    bench.send(1)
+    bench.machine.settle(boundaries(("start", 0.5)))
+    bench.machine.advance(RATE, [])
+    bench.machine.end()
+    assert bench.spans() == [(0.4, 1.0), (1.0, 2.0)]
+    bench.machine.cut()
+    assert len(bench.items) == 2, "where nobody speaks there is nothing to cut"
 
 
 def test_a_clear_drops_what_is_being_spoken() -> None:
@@ -252,13 +286,11 @@ def test_a_clear_drops_what_is_being_spoken() -> None:
     assert bench.told() == [("speech_started", 100), ("cleared", None), ("speech_started", 2000)]
 
 
-@pytest.mark.parametrize("ends", ["end", "give_up"])
-def test_an_end_commits_what_was_heard_of_what_is_being_spoken(ends: str) -> None:
+def test_an_end_commits_what_was_heard_of_what_is_being_spoken() -> None:
     bench = Bench(DETECTED)
     bench.hear(1, ("start", 0.5))
     bench.send(1)
-    act: Callable[[], None] = getattr(bench.machine, ends)
-    act()
+    bench.machine.end()
     assert bench.spans() == [(0.4, 1.0)]
     assert bench.items[0].complete
     assert bench.machine.unheard == bench.machine.buffered == 0

@@ -14,6 +14,7 @@ import trio
 import websockets
 from tests.http.conftest import EARS, OpenWorld, spec
 from tests.http.family import ScriptedFamily
+from tests.http.realtime_sessions import MANUAL, VAD
 from tests.http.realtimekit import RATE, Wire, connect, dial
 from tests.http.test_sockets import Served, serve
 from wsproto.events import AcceptConnection, CloseConnection, RejectConnection, RejectData
@@ -22,12 +23,7 @@ from paraudio.engines import Result
 from paraudio.journal import Kind
 from paraudio.spec import ModelSpec
 
-VAD = ModelSpec(id="vad", family="simulated", path="/models/vad", task="vad")
 TARGET = "/v1/realtime?model=ears"
-MANUAL: Any = {
-    "type": "transcription",
-    "audio": {"input": {"format": {"type": "audio/pcm", "rate": RATE}, "turn_detection": None}},
-}
 
 
 def pieces(*parts: tuple[float, bool]) -> list[str]:

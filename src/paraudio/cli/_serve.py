@@ -36,12 +36,14 @@ GROUPS: Final = {
         "slow_client_timeout_ms",
         "half_close_grace_ms",
     ),
-    "Live uploads": (
+    "Live input": (
         "live_ingest.idle_timeout_ms",
         "live_ingest.total_timeout_ms",
         "live_ingest.max_body_bytes",
         "live_ingest.max_chunk_bytes",
         "live_ingest.send_timeout_ms",
+        "realtime_idle_timeout_ms",
+        "realtime_session_max_ms",
     ),
     "Records": ("journal", "log_request_body"),
 }

@@ -120,6 +120,10 @@ class Settings(Strict):
         default=(), description="folder that requests may read files from"
     )
     live_ingest: LiveIngest = Field(default=LiveIngest(), description="bounds of live uploads")
+    realtime_idle_timeout_ms: Milliseconds = Field(
+        default=3_600_000, description="longest time that a realtime session may send nothing"
+    )
+    realtime_session_max_ms: Milliseconds = Field(default=0, description="longest realtime session")
     models: SkipValidation[tuple[ModelSpec, ...]] = Field(
         default=(), description="the models to offer"
     )

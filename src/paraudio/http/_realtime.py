@@ -1,5 +1,6 @@
 """``WS /v1/realtime``: speech in while it is spoken, words out, over one websocket."""
 
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
@@ -70,6 +71,8 @@ def _opening(exchange: Exchange, socket: Socket) -> Opening:
         flat=beta and fields.text("intent") is not None,
         bound_ms=bound_field(fields),
         bounds=bounds_of(core.settings, spec),
+        idle_s=core.settings.realtime_idle_timeout_ms / 1000 or math.inf,
+        longest_s=core.settings.realtime_session_max_ms / 1000 or math.inf,
     )
 
 

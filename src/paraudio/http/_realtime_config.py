@@ -24,6 +24,9 @@ _FLAT_FORMATS: Final = {
     "g711_alaw": Format("audio/pcma", TELEPHONE_RATE),
 }
 _NESTED_FORMATS: Final = ("audio/pcm", "audio/pcmu", "audio/pcma")
+_DETECTIONS: Final = ("server_vad", "semantic_vad", "none")
+_EAGERNESS_MS: Final = {"low": 2000, "medium": 1000, "high": 500, "auto": 1000}
+"""Nothing here judges whether a sentence is complete, so ``semantic_vad`` is only a silence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +182,10 @@ def _hearing(known: Hearing, fields: Fields, models: Registered) -> Hearing:
     return known
 
 
-def _detection(known: Detection | None, fields: Fields, models: Registered) -> Detection:
-    fields.choice("type", ("server_vad",), default="server_vad")
+def _detection(known: Detection | None, fields: Fields, models: Registered) -> Detection | None:
+    kind = fields.choice("type", _DETECTIONS, default="server_vad")
+    if kind == "none":
+        return None
     model = fields.text("model") or (known.model if known is not None else models.detector)
     if model is None:
         raise InvalidRequestError(
@@ -192,6 +197,8 @@ def _detection(known: Detection | None, fields: Fields, models: Registered) -> D
     threshold = fields.number("threshold", minimum=0, maximum=1)
     prefix = fields.whole("prefix_padding_ms", maximum=10_000)
     silence = fields.whole("silence_duration_ms", maximum=60_000)
+    if kind == "semantic_vad" and silence is None:
+        silence = _EAGERNESS_MS[fields.choice("eagerness", _EAGERNESS_MS, default="auto")]
     return Detection(
         models.checked(model, "vad", fields.param("model")),
         base.threshold if threshold is None else threshold,
@@ -200,7 +207,7 @@ def _detection(known: Detection | None, fields: Fields, models: Registered) -> D
     )
 
 
-def nested_json(config: Config, session_id: str) -> dict[str, Json]:
+def nested_json(config: Config, session_id: str, expires_at: int = 0) -> dict[str, Json]:
     """The session as ``session.created`` and ``session.updated`` show it."""
     form: dict[str, Json] = {"type": config.format.kind}
     if config.format.kind == "audio/pcm":
@@ -209,7 +216,7 @@ def nested_json(config: Config, session_id: str) -> dict[str, Json]:
         "id": session_id,
         "object": "realtime.transcription_session",
         "type": "transcription",
-        "expires_at": 0,
+        "expires_at": expires_at,
         "audio": {
             "input": {
                 "format": form,
@@ -222,13 +229,13 @@ def nested_json(config: Config, session_id: str) -> dict[str, Json]:
     }
 
 
-def flat_json(config: Config, session_id: str) -> dict[str, Json]:
+def flat_json(config: Config, session_id: str, expires_at: int = 0) -> dict[str, Json]:
     """The session as ``transcription_session.created`` and ``….updated`` show it."""
     name = next((n for n, known in _FLAT_FORMATS.items() if known == config.format), "pcm16")
     return {
         "id": session_id,
         "object": "realtime.transcription_session",
-        "expires_at": 0,
+        "expires_at": expires_at,
         "modalities": ["text"],
         "client_secret": None,
         "input_audio_format": name,

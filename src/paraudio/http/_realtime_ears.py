@@ -74,7 +74,7 @@ class Ears:
             except Exception as error:  # whatever failed, the session goes on
                 answer = answer_to(error, self._request)
                 self._machine.emit(events.error_event(answer.error, None))
-                self._machine.give_up()
+                self._machine.end()
                 self._bell.ring()
                 await self._be_deaf()
 
@@ -89,7 +89,7 @@ class Ears:
             while True:
                 await self._bell.wait()
                 if self._machine.unheard:
-                    self._machine.give_up()
+                    self._machine.end()
                     self._bell.ring()
 
     async def _turn(self) -> None:

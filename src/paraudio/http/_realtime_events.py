@@ -48,20 +48,34 @@ def speech_stopped(item_id: str, end_ms: int) -> Event:
 
 def committed(item_id: str, previous: str | None, dialect: Dialect) -> list[Event]:
     """A part of the sound has become an item."""
-    item: dict[str, Json] = {
-        "id": item_id,
-        "object": "realtime.item",
-        "type": "message",
-        "status": "completed",
-        "role": "user",
-        "content": [{"type": "input_audio", "transcript": None}],
-    }
+    item = _item(item_id, None)
     done = event("input_audio_buffer.committed", item_id=item_id, previous_item_id=previous)
     kinds = ("created",) if dialect is Dialect.BETA else ("added", "done")
     shown = [
         event(f"conversation.item.{kind}", previous_item_id=previous, item=item) for kind in kinds
     ]
     return [done, *shown]
+
+
+def retrieved(item_id: str, transcript: str | None) -> Event:
+    """An item as it is known; its sound is not kept."""
+    return event("conversation.item.retrieved", item=_item(item_id, transcript))
+
+
+def deleted(item_id: str) -> Event:
+    """An item is forgotten."""
+    return event("conversation.item.deleted", item_id=item_id)
+
+
+def _item(item_id: str, transcript: str | None) -> dict[str, Json]:
+    return {
+        "id": item_id,
+        "object": "realtime.item",
+        "type": "message",
+        "status": "completed",
+        "role": "user",
+        "content": [{"type": "input_audio", "transcript": transcript}],
+    }
 
 
 def cleared() -> Event:

@@ -5,7 +5,8 @@ Synchronous, and without a clock: it is told what came and what the detector fou
 
 Where the client commits by itself, all that it has sent since the last item is the next one. Where
 the server finds speech, sound waits on the track until the detector has heard it; then it goes to
-the item that is being spoken, or is forgotten, except for what the next item may begin with.
+the item that is being spoken, or is forgotten, except for what the next item may begin with. A
+client that commits there all the same gets an item: of what is being spoken, else of what is left.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,6 +18,7 @@ from paraudio.errors import EmptyBufferError, InvalidRequestError
 from paraudio.http import _realtime_events as events
 from paraudio.http._realtime_config import Config, Detection
 from paraudio.http._realtime_events import Dialect, Emit
+from paraudio.http._realtime_items import Items
 from paraudio.http._realtime_sound import Frames, Track
 from paraudio.http._realtime_utterance import Utterance
 
@@ -42,6 +44,7 @@ class Machine:
     Attributes:
         emit: Takes events.
         config: What is asked for.
+        items: What was said so far.
         heard: How far the detector has got.
         epoch: Counts what makes a detector that is at work useless.
     """
@@ -54,12 +57,12 @@ class Machine:
         self.heard = 0
         self.epoch = 0
         self.emit = emit
+        self.items = Items()
         self._begin = begin
         self._track = Track()
         self._floor = 0
         self._open: Utterance | None = None
         self._since = 0
-        self._last: str | None = None
 
     @property
     def rate(self) -> int:
@@ -99,9 +102,10 @@ class Machine:
         self._track.append(frames)
 
     def commit(self) -> None:
-        """Make an item of what was sent; where the server finds speech, of what is being spoken.
+        """Make an item of what was sent; where somebody speaks, of what is being spoken.
 
-        Everything that was sent must have been heard.
+        Everything that was sent must have been heard. Where the server finds speech and there is
+        none, an item of what is left is one more to transcribe; its text will mostly be empty.
 
         Raises:
             EmptyBufferError: There is nothing to commit.
@@ -109,16 +113,16 @@ class Machine:
         if self._open is not None:
             self._close(self.heard, stopped=False)
             self._forget_all()
-        elif self.config.detection is None and self.buffered:
+        elif len(left := self._track.between(max(self._floor, self._track.start), self._track.end)):
             item = Utterance(events.new_id("item"), self.rate, self.config.hearing, live=False)
-            item.add(self._track.between(self._floor, self._track.end))
+            item.add(left)
             item.finish()
             self._forget_all()
             self._begin(item)
             self._commit(item)
         else:
             raise EmptyBufferError(
-                "the input audio buffer is empty: append sound with speech before the commit",
+                "the input audio buffer is empty: append sound before the commit",
                 param="type",
             )
 
@@ -152,10 +156,20 @@ class Machine:
         self.config = config
 
     def end(self) -> None:
-        """Nothing more is taken: what is being spoken ends here, what waits is forgotten."""
+        """What is being spoken ends here, and what was not heard is forgotten.
+
+        For a session that takes nothing more, for a client that has stopped in the midst of a
+        sentence, and for want of a detector.
+        """
         if self._open is not None:
             self._close(self.heard, stopped=True)
         self._forget_all()
+
+    def cut(self) -> None:
+        """What is being spoken ends here; if somebody goes on speaking, another item begins."""
+        if self._open is not None:
+            self._close(self.heard, stopped=True)
+            self.epoch += 1
 
     # What the detector does.
 
@@ -197,19 +211,11 @@ class Machine:
         keep = round((CONTEXT_S + 1) * self.rate) + self._silence() + self._prefix()
         self._track.forget(reached - keep)
 
-    def give_up(self) -> None:
-        """There is no detector: what it has not heard is forgotten, what is spoken ends."""
-        if self._open is not None:
-            self._close(self.heard, stopped=True)
-        self._forget_all()
-
     def _detect(self, detection: Detection | None) -> None:
         """Begin or cease to find speech, or find it by other rules."""
         self.epoch += 1
         if detection is None:
-            if self._open is not None:
-                self._close(self.heard, stopped=True)
-            self._forget_all()
+            self.end()
         elif self.config.detection is None:
             self.heard = self._floor
 
@@ -253,9 +259,9 @@ class Machine:
         self._commit(item)
 
     def _commit(self, item: Utterance) -> None:
-        for one in events.committed(item.item_id, self._last, self.dialect):
+        for one in events.committed(item.item_id, self.items.last, self.dialect):
             self.emit(one)
-        self._last = item.item_id
+        self.items.add(item.item_id)
 
     def _silence(self) -> int:
         return self._of_detection("silence_ms")

@@ -8,7 +8,7 @@ nothing is held, so a microphone that hears nothing keeps no slot.
 
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Final
@@ -50,17 +50,33 @@ class Scribe:
         bound_ms: The client's own bound of its waits, or None.
         bell: Rung when an item has ended.
         emit: Takes deltas, transcripts and failures.
+        most_s: How long an item that is being spoken may hold its slot.
+        cut: Ends the item that is being spoken.
+        note: Takes what was said in an item, by its ID.
 
     Attributes:
         partials: Whether the client wants to know what is heard so far.
     """
 
-    def __init__(self, exchange: Exchange, bound_ms: int | None, bell: Bell, emit: Emit) -> None:
+    def __init__(
+        self,
+        exchange: Exchange,
+        bound_ms: int | None,
+        bell: Bell,
+        emit: Emit,
+        *,
+        most_s: float,
+        cut: Callable[[], None],
+        note: Callable[[str, str], None],
+    ) -> None:
         self.partials = False
         self._exchange = exchange
         self._bound_ms = bound_ms
         self._bell = bell
         self._emit = emit
+        self._most_s = most_s
+        self._cut = cut
+        self._note = note
         self._items: deque[Utterance] = deque()
         self._deaf: tuple[str, int] | None = None
 
@@ -107,6 +123,7 @@ class Scribe:
             await item.wait_complete()
             self._emit(events.failed(item.item_id, answer.error))
         else:
+            self._note(item.item_id, text)
             self._emit(events.completed(item.item_id, text, item.seconds))
 
     async def _transcribe(self, item: Utterance) -> str:
@@ -129,8 +146,9 @@ class Scribe:
                 return None
             said = _Said(self._emit, item.item_id, partials=self.partials)
             work = _Watch()
+            until = trio.current_time() + self._most_s
             async with use.live(job) as live:
-                while (frames := await item.take()) is not None:
+                while (frames := await self._take(item, until)) is not None:
                     with work:
                         heard = await live.feed(Audio(from_int16(frames), item.rate))
                     said.tell(heard)
@@ -139,6 +157,14 @@ class Scribe:
                 said.tell(heard)
             self._measure(item, work)
             return said.text()
+
+    async def _take(self, item: Utterance, until: float) -> Frames | None:
+        """Wait for the next piece of an item, which ends where it has taken too long."""
+        with trio.move_on_at(until):
+            return await item.take()
+        if not item.complete:
+            self._cut()
+        return await item.take()
 
     async def _transcribe_whole(self, item: Utterance, frames: Frames) -> str:
         ask = self._ask(item)

@@ -4,6 +4,7 @@ import base64
 import binascii
 import json
 import math
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from paraudio.http._realtime_events import Dialect, Event
 from paraudio.http._realtime_machine import Machine
 from paraudio.http._realtime_scribe import Scribe
 from paraudio.http._realtime_sound import Format, Frames
-from paraudio.http._realtime_utterance import Bell
+from paraudio.http._realtime_utterance import Bell, Utterance
 from paraudio.http._upgrade import GOING_AWAY, POLICY, Socket
 from paraudio.transport import call_of
 
@@ -35,6 +36,16 @@ AHEAD_S: Final = 120.0
 
 MOST_UNSENT: Final = 2**18
 """How many characters may wait for a slow reader before it is no longer read itself."""
+
+
+_CONVERSATION: Final = {
+    "conversation.item.create",
+    "conversation.item.truncate",
+    "output_audio_buffer.clear",
+    "response.cancel",
+    "response.create",
+}
+"""What OpenAI's clients send in conversations only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +59,8 @@ class Opening:
         flat: Whether the first event is ``transcription_session.created``.
         bound_ms: The client's own bound of its waits, or None.
         bounds: What it may cost.
+        idle_s: How long a client may send nothing.
+        longest_s: How long the session may last.
     """
 
     config: Config
@@ -56,6 +69,8 @@ class Opening:
     flat: bool
     bound_ms: int | None
     bounds: Bounds
+    idle_s: float
+    longest_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +101,29 @@ class RealtimeSession:
         self._rest = b""
         self._reading = trio.CancelScope()
         self._over = _Close(GOING_AWAY, "the server is shutting down")
-        self._scribe = Scribe(exchange, opening.bound_ms, self._bell, self._emit)
-        self._machine = Machine(
-            opening.config, opening.dialect, emit=self._emit, begin=self._scribe.add
+        self._machine = Machine(opening.config, opening.dialect, emit=self._emit, begin=self._begin)
+        self._scribe = Scribe(
+            exchange,
+            opening.bound_ms,
+            self._bell,
+            self._emit,
+            most_s=opening.bounds.total_s,
+            cut=self._machine.cut,
+            note=self._machine.items.write,
         )
         self._ears = Ears(exchange, opening.bound_ms, self._machine, self._bell)
-        self._until = exchange.started + opening.bounds.total_s
+        self._ends = exchange.started + opening.longest_s
+        self._expires_at = 0
+        if opening.longest_s < math.inf:
+            self._expires_at = math.ceil(time.time() + opening.longest_s)
         self._handlers: Mapping[str, Callable[[Fields], Awaitable[None]]] = {
             "session.update": self._update,
             "transcription_session.update": self._update,
             "input_audio_buffer.append": self._append,
             "input_audio_buffer.commit": self._commit,
             "input_audio_buffer.clear": self._clear,
+            "conversation.item.retrieve": self._retrieve,
+            "conversation.item.delete": self._delete,
         }
 
     async def run(self) -> None:
@@ -132,6 +158,9 @@ class RealtimeSession:
         await self._exchange.core.runtime.wait_draining()
         self._reading.cancel("the server drains")
 
+    def _begin(self, item: Utterance) -> None:
+        self._scribe.add(item)
+
     # The writer.
 
     def _emit(self, event: Event) -> None:
@@ -155,32 +184,52 @@ class RealtimeSession:
         """Read until the client has run out of time; returns why."""
         while True:
             await self._wait_for_room()
-            idle_until = trio.current_time() + self._opening.bounds.idle_s
-            if not self._expects_sound():
-                idle_until = math.inf
-            message = None
-            with trio.move_on_at(min(idle_until, self._until)):
-                message = await self._socket.receive()
-            if message is not None:
-                await self._take(message)
-            elif idle_until < self._until:
-                return self._out_of_time(
-                    "idle_timeout", "nothing came", self._opening.bounds.idle_s
-                )
-            else:
-                return self._out_of_time(
-                    "total_timeout", "the session took", self._opening.bounds.total_s
-                )
+            message = await self._receive()
+            if isinstance(message, _Close):
+                return message
+            await self._take(message)
 
-    def _expects_sound(self) -> bool:
-        """Whether the client is in the midst of sending; one that commits by itself may rest."""
-        return self._machine.config.detection is not None or bool(self._machine.buffered)
+    async def _receive(self) -> str | bytes | _Close:
+        """Wait for the next message, or for the end of the session.
 
-    def _out_of_time(self, code: str, what: str, bound_s: float) -> _Close:
-        reason = f"{what} for {bound_s:g} s, the bound of live_ingest.{code}_ms"
-        error: Event = {"message": reason, "type": "invalid_request_error", "code": code}
+        A client that stops in the midst of a sentence has spoken: else it would hold a slot for as
+        long as it likes.
+        """
+        now = trio.current_time()
+        rested, paused = now + self._opening.idle_s, now + self._opening.bounds.idle_s
+        while True:
+            until = min(rested, paused, self._ends)
+            with trio.move_on_at(until):
+                return await self._socket.receive()
+            if until == self._ends:
+                return self._expired()
+            if until == rested:
+                return self._idle()
+            paused = math.inf
+            if self._machine.unheard:
+                paused = trio.current_time() + self._opening.bounds.idle_s
+            elif self._machine.speaking:
+                self._machine.end()
+                self._bell.ring()
+
+    def _expired(self) -> _Close:
+        # The code of the error and of the close are OpenAI's; clients know them, and connect again.
+        reason = (
+            f"the session has lasted for {self._opening.longest_s:g} s, the longest time that one "
+            "may (realtime_session_max_ms); connect again"
+        )
+        return self._tell_end("session_expired", reason, GOING_AWAY)
+
+    def _idle(self) -> _Close:
+        reason = (
+            f"nothing came for {self._opening.idle_s:g} s (realtime_idle_timeout_ms); connect again"
+        )
+        return self._tell_end("idle_timeout", reason, POLICY)
+
+    def _tell_end(self, error_code: str, reason: str, close_code: int) -> _Close:
+        error: Event = {"message": reason, "type": "invalid_request_error", "code": error_code}
         self._emit(events.error_event({**error, "param": None}, None))
-        return _Close(POLICY, reason)
+        return _Close(close_code, reason)
 
     async def _wait_for_room(self) -> None:
         """Read no further while the models or the client's own reading are behind."""
@@ -207,7 +256,10 @@ class RealtimeSession:
         kind = fields.filled("type", "the kind of the event")
         handler = self._handlers.get(kind)
         if handler is None:
-            raise refusal("type", "one of " + ", ".join(self._handlers), kind)
+            wanted = "one of " + ", ".join(self._handlers)
+            if kind in _CONVERSATION:
+                wanted += ", for speech is written down here and never answered"
+            raise refusal("type", wanted, kind)
         return handler
 
     async def _parsed(self, message: str | bytes) -> Fields:
@@ -240,7 +292,9 @@ class RealtimeSession:
         self._tell_session(str(fields.get("type")).removesuffix(".update"), "updated")
 
     async def _append(self, fields: Fields) -> None:
-        text = fields.filled("audio", "base64 of sound")
+        text = fields.text("audio")
+        if text is None:
+            raise missing("audio", "base64 of sound")
         most = self._opening.bounds.chunk_bytes
         if len(text) // 4 * 3 > most + 2:
             raise PayloadTooLargeError(
@@ -262,9 +316,20 @@ class RealtimeSession:
         self._rest = b""
         self._machine.clear()
 
+    async def _retrieve(self, fields: Fields) -> None:
+        item_id = fields.filled("item_id", "the ID of an item")
+        self._emit(events.retrieved(item_id, self._machine.items.text(item_id)))
+
+    async def _delete(self, fields: Fields) -> None:
+        item_id = fields.filled("item_id", "the ID of an item")
+        self._machine.items.delete(item_id)
+        self._emit(events.deleted(item_id))
+
     def _tell_session(self, kind: str, what: str) -> None:
         flat = kind == "transcription_session" or self._opening.dialect is Dialect.BETA
-        shown = (flat_json if flat else nested_json)(self._machine.config, self._id)
+        shown = (flat_json if flat else nested_json)(
+            self._machine.config, self._id, self._expires_at
+        )
         self._emit(events.event(f"{kind}.{what}", session=shown))
 
 
