@@ -32,10 +32,11 @@ class Reply:
         return error
 
     def events(self) -> list[Any]:
-        """The events of a stream; the end mark as the word that it is."""
+        """The events of a stream; the end mark as the word that it is, and comments not at all."""
         assert self.headers["content-type"].startswith("text/event-stream")
-        parts = self.body.decode().split("\n\n")
-        assert parts.pop() == ""
+        *parts, rest = self.body.decode().split("\n\n")
+        assert rest == ""
+        parts = [part for part in parts if part != ": keep-alive"]
         assert all(part.startswith("data: ") and "\n" not in part for part in parts)
         words = [part.removeprefix("data: ") for part in parts]
         return [word if word == "[DONE]" else json.loads(word) for word in words]

@@ -47,12 +47,15 @@ class LiveCall(Call):
             await self._changed.wait()
 
     async def event(self) -> Any:
-        """Wait for the next event; the end mark is the word that it is."""
-        while self.reply.body.count(b"\n\n") <= self._told:
-            assert not self.ended.is_set(), self.reply.body
-            await self._changed.wait()
-        word = self.reply.body.split(b"\n\n")[self._told].removeprefix(b"data: ").decode()
-        self._told += 1
+        """Wait for the next event; the end mark is the word that it is, and a comment is none."""
+        part = b": keep-alive"
+        while part == b": keep-alive":
+            while self.reply.body.count(b"\n\n") <= self._told:
+                assert not self.ended.is_set(), self.reply.body
+                await self._changed.wait()
+            part = self.reply.body.split(b"\n\n")[self._told]
+            self._told += 1
+        word = part.removeprefix(b"data: ").decode()
         return word if word == "[DONE]" else json.loads(word)
 
     async def _receive(self) -> Any:

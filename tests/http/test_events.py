@@ -13,7 +13,6 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from paraudio.config import Settings
 from paraudio.engines.families.simulated import SimulatedFamily
 from paraudio.http import create_app
-from paraudio.http._events import QUIET_S
 
 SPEECH = "/v1/audio/speech"
 CELL = pytest.mark.contract("beyond/g06_atomic_status")
@@ -22,7 +21,7 @@ CELL = pytest.mark.contract("beyond/g06_atomic_status")
 def told(call: Call) -> list[Any]:
     """The events that have come whole; comments are none."""
     parts = call.reply.body.decode().split("\n\n")[:-1]
-    words = [part.removeprefix("data: ") for part in parts if part != ":"]
+    words = [part.removeprefix("data: ") for part in parts if part != ": keep-alive"]
     return [word if word == "[DONE]" else json.loads(word) for word in words]
 
 
@@ -173,11 +172,15 @@ async def test_a_client_that_leaves_frees_it(world: World, autojump_clock: MockC
     assert world.idle()
 
 
-async def test_silence_is_broken_by_comments(world: World, autojump_clock: MockClock) -> None:
-    call = await watch(world)
-    before = len(call.reply.body)
-    await trio.sleep(QUIET_S * 3.5)
-    assert call.reply.body[before:] == b":\n\n" * 3
+@pytest.mark.parametrize(("every_ms", "count"), [(15_000, 3), (30_000, 1), (0, 0)])
+async def test_silence_is_broken_by_comments(
+    open_world: OpenWorld, autojump_clock: MockClock, every_ms: int, count: int
+) -> None:
+    async with open_world(settings={"sse_heartbeat_ms": every_ms}) as world:
+        call = await watch(world)
+        before = len(call.reply.body)
+        await trio.sleep(52.5)
+        assert call.reply.body[before:] == b": keep-alive\n\n" * count
 
 
 async def test_a_request_for_the_head_alone_is_answered(

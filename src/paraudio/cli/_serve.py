@@ -35,6 +35,7 @@ GROUPS: Final = {
         "max_connections",
         "slow_client_timeout_ms",
         "half_close_grace_ms",
+        "sse_heartbeat_ms",
     ),
     "Live input": (
         "live_ingest.idle_timeout_ms",

@@ -156,6 +156,11 @@ class Settings(Strict):
         description="time that a client which has closed its sending side still gets for its "
         "answer; with 0 it counts as gone",
     )
+    sse_heartbeat_ms: Milliseconds = Field(
+        default=15_000,
+        description="after this time without an event, a comment keeps a stream of events open; "
+        "0 sends none",
+    )
     max_connections: PositiveCount = Field(default=10_000, description="most connections at once")
     api_keys: tuple[ApiKey, ...] = Field(default=(), description="key that requests must bear")
     tls: Tls | None = Field(default=None, description="serve HTTPS")

@@ -25,16 +25,14 @@ from paraudio.http._sse import (
     EVENT_STREAM,
     Frames,
     no_result,
-    pump,
     sse,
     sse_error,
-    stream_answer,
+    streamed,
 )
 from paraudio.http._transcripts import text_of
 from paraudio.http._work import Done, lease, named, run, timing_of
 from paraudio.lifecycle import Use
 from paraudio.spec import Json, ModelSpec
-from paraudio.transport import WrittenBody
 
 Numbered: TypeAlias = tuple[int, Result]
 Render: TypeAlias = Callable[[int, Done], Awaitable[Mapping[str, object]]]
@@ -128,8 +126,7 @@ async def open_batch(
             raise (named(error, asks[0]) if same else error) from error.__cause__
         framed = frames(use.spec, jobs)
         exchange.hold(stack.pop_all())
-        body = WrittenBody(partial(pump, first, results, framed, exchange.id))
-        return stream_answer(body, framed.content_type)
+        return streamed(exchange, first, results, framed)
 
 
 class OneByOne:

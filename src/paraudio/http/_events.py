@@ -14,6 +14,7 @@ from paraudio.errors import NotFoundError
 from paraudio.http._core import Core, Route
 from paraudio.http._exchange import Exchange
 from paraudio.http._fields import Fields
+from paraudio.http._heartbeat import COMMENT, quiet_s
 from paraudio.http._models import model_json
 from paraudio.http._respond import bytes_answer
 from paraudio.http._sse import DONE, EVENT_STREAM, sse, stream_answer
@@ -23,10 +24,6 @@ from paraudio.transport import Writer, WrittenBody
 
 BATCH: Final = 500
 """Events that are sent in one piece."""
-QUIET_S: Final = 15.0
-"""After so long without a change a comment is sent, for proxies that close what is silent."""
-
-_COMMENT: Final = b":\n\n"
 
 
 async def stream_events(exchange: Exchange) -> Response:
@@ -70,10 +67,10 @@ class Watch:
             if draining:
                 await write(DONE)
                 return
-            with trio.move_on_after(QUIET_S) as quiet:
+            with trio.move_on_after(quiet_s(self._core.settings)) as quiet:
                 await self._journal.wait_change(self._told)
             if quiet.cancelled_caught:
-                await write(_COMMENT)
+                await write(COMMENT)
 
     def _first(self) -> bytes:
         if self._since is None:

@@ -8,7 +8,6 @@ a model that is slower than its client slows the client down.
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from functools import partial
 from typing import TypeAlias
 
 import trio
@@ -24,10 +23,9 @@ from paraudio.http._live_body import LiveBody
 from paraudio.http._live_pieces import Pieces
 from paraudio.http._prepare import prepare_live
 from paraudio.http._render import Timing
-from paraudio.http._sse import Frames, pump, stream_answer
+from paraudio.http._sse import Frames, streamed
 from paraudio.http._work import Watch, check_audible, lease, named
 from paraudio.lifecycle import Use
-from paraudio.transport import WrittenBody
 
 MakeFrames: TypeAlias = "Callable[[Job, Watch], Frames[StreamEvent]]"
 
@@ -165,8 +163,7 @@ async def open_live(
         framed = frames(job, watch)
         await body.open()
         exchange.hold(stack.pop_all())
-        written = WrittenBody(partial(pump, None, events, framed, exchange.id))
-        return stream_answer(written, framed.content_type)
+        return streamed(exchange, None, events, framed)
 
 
 async def _begin(stack: AsyncExitStack, use: Use, job: Job, ask: Ask, instead: str) -> LiveHandle:

@@ -4,7 +4,9 @@ Sending holds no lease: that is the exchange's. It only pulls, so a client that 
 the model down, and a client that leaves ends the pull where it stands.
 """
 
+import math
 from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from quart.wrappers import Response
@@ -12,6 +14,8 @@ from quart_trio.wrappers import TrioResponse
 
 from paraudio.errors import BackendError
 from paraudio.http._errors import Answer, answer_to, split_cancelled
+from paraudio.http._exchange import Exchange
+from paraudio.http._heartbeat import kept_alive, quiet_s
 from paraudio.http._respond import dump
 from paraudio.spec import Json
 from paraudio.transport import Writer, WrittenBody
@@ -77,14 +81,36 @@ class EventFrames(Frames[T_contra]):
         return sse_error(answer)
 
 
+def streamed(
+    exchange: Exchange, first: T | None, events: AsyncIterator[T], frames: Frames[T]
+) -> Response:
+    """An answer that sends the events of a stream as they come, and says how it ended.
+
+    Args:
+        exchange: The request.
+        first: The event that was there before the headers; without one the headers are sent at
+            once, for a client that sends on when it has seen them.
+        events: The others.
+        frames: How they look.
+    """
+    every_s = math.inf
+    if frames.content_type == EVENT_STREAM:
+        every_s = quiet_s(exchange.core.settings)
+    pumped = partial(pump, first, events, frames, exchange.id)
+
+    async def write_to(write: Writer) -> None:
+        await kept_alive(write, every_s, pumped)
+
+    return stream_answer(WrittenBody(write_to), frames.content_type)
+
+
 async def pump(
     first: T | None, events: AsyncIterator[T], frames: Frames[T], request_id: str, write: Writer
 ) -> None:
     """Send the events of a stream as they come, and say how it ended.
 
     Args:
-        first: The event that was there before the headers; without one the headers are sent now,
-            for a client that sends on when it has seen them.
+        first: The event that was there before the headers, or None.
         events: The others.
         frames: How they look.
         request_id: For the log.

@@ -7,7 +7,6 @@ answer is complete in memory, or, for a stream, when its exchange ends.
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
-from functools import partial
 from typing import TypeAlias
 
 import trio
@@ -19,10 +18,9 @@ from paraudio.http._ask import Ask
 from paraudio.http._exchange import Exchange
 from paraudio.http._prepare import prepare
 from paraudio.http._render import Timing
-from paraudio.http._sse import Frames, no_result, pump, stream_answer
+from paraudio.http._sse import Frames, no_result, streamed
 from paraudio.lifecycle import Use
 from paraudio.spec import ModelSpec
-from paraudio.transport import WrittenBody
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +107,7 @@ async def open_stream(
         framed = frames(job)
         if use.can_stream:
             exchange.hold(stack.pop_all())
-        body = WrittenBody(partial(pump, first, events, framed, exchange.id))
-        return stream_answer(body, framed.content_type)
+        return streamed(exchange, first, events, framed)
 
 
 async def start_events(
