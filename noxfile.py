@@ -17,6 +17,8 @@ nox.options.error_on_missing_interpreters = True
 ROOT = Path(__file__).parent
 BUILD = ROOT / "build"
 COVERAGE = BUILD / "coverage.json"
+SHUTDOWN = BUILD / "shutdown.json"
+"""How long the servers of the tests took to end; ``tools/shutdown.py`` prints it."""
 RESULTS = (BUILD / "contract-core.json", BUILD / "contract-rest.json")
 FUZZERS = ("fuzz", "forms", "sockets", "wire")
 """What is attacked: the document's promises, forms, websockets, and the bytes of requests."""
@@ -52,7 +54,8 @@ def tests(session: nox.Session) -> None:
     session.run("coverage", "json", "--quiet", "-o", str(COVERAGE))
     session.run("python", "tools/coverage_floor.py", str(COVERAGE))
     # Tracing every line would double the time of the rest, and prove nothing more.
-    session.run("pytest", rest, *(f"--ignore={folder}" for folder in ("tests/docs", *CORE)))
+    elsewhere = (f"--ignore={folder}" for folder in ("tests/docs", *CORE))
+    session.run("pytest", rest, f"--shutdown-results={SHUTDOWN}", *elsewhere)
 
 
 @nox.session

@@ -20,6 +20,7 @@ from typing import Any, Final, TypeVar
 
 import trio
 from tests.server.clients import Answer, Client, bodies, connected
+from tests.server.results import End, Left, measured, note_end, row_now
 
 from paraudio.journal import Event, JournalError, check, read
 
@@ -59,16 +60,20 @@ class Ended:
     Attributes:
         code: Its exit code.
         seconds: From the first signal to its exit.
+        bound_s: The promise: what those seconds may be after the signals that came.
         cuts: What its report says that it cut.
         said: Every line that it logged.
         events: What its journal has.
+        left: How soon it noticed each client of `Served.gone`.
     """
 
     code: int
     seconds: float
+    bound_s: float
     cuts: list[str]
     said: list[str]
     events: list[Event]
+    left: list[Left]
 
 
 @dataclass
@@ -82,6 +87,8 @@ class Served:
         said: What it has logged so far.
         drain_s: Its drain phase.
         cancel_s: Its cancel phase.
+        row: What the results call it.
+        gone: The clients that left: the names of their models, and when by the wall clock.
         may_fail: Whether a test provokes what the log has tracebacks of.
         may_lose: Whether a test lets the journal lose events, which must show in it.
     """
@@ -92,13 +99,15 @@ class Served:
     drain_s: float
     cancel_s: float
     max_loaded: int = 0
+    row: str = field(default_factory=row_now)
+    gone: list[tuple[str, float]] = field(default_factory=list)
     url: str = ""
     said: list[str] = field(default_factory=list)
     may_fail: bool = False
     may_lose: bool = False
     _news: threading.Condition = field(default_factory=threading.Condition)
     _silent: bool = False
-    _signalled: float | None = None
+    _signals: list[tuple[int, float]] = field(default_factory=list)
     _ended: Ended | None = None
     _reader: threading.Thread | None = None
 
@@ -112,8 +121,15 @@ class Served:
 
     @property
     def bound_s(self) -> float:
-        """The promise of its shutdown."""
+        """The promise of its shutdown after one signal."""
         return self.drain_s + self.cancel_s + SLACK_S
+
+    def _promised_s(self) -> float:
+        """The promise after the signals that it was sent: each further one skips a phase."""
+        (_, first), *_ = self._signals
+        phases = (self.bound_s, self.cancel_s + SLACK_S, SLACK_S)
+        given = zip(self._signals, phases, strict=False)
+        return min(at - first + allowed for (_, at), allowed in given)
 
     # What it says.
 
@@ -211,20 +227,25 @@ class Served:
 
     def signal(self, number: int = signal.SIGTERM) -> None:
         """Send it a signal."""
-        if self._signalled is None:
-            self._signalled = time.monotonic()
+        self._signals.append((number, time.monotonic()))
         self.process.send_signal(number)
 
     def end(self) -> Ended:
-        """Wait until it has ended, and examine what is left; blocks."""
+        """Wait until it has ended, note how, and examine what is left; blocks."""
         if self._ended is None:
-            self.process.wait(PATIENCE_S + self.bound_s)
-            began = time.monotonic() if self._signalled is None else self._signalled
-            seconds = time.monotonic() - began
+            code = self.process.wait(PATIENCE_S + self.bound_s)
+            now = time.monotonic()
+            seconds = now - (self._signals[0][1] if self._signals else now)
+            bound_s = self._promised_s() if self._signals else self.bound_s
             with self._news:
                 self._news.wait_for(lambda: self._silent, GONE_WITHIN_S)
             cuts = [line.partition("cut: ")[2] for line in self.said if "cut: " in line]
-            self._ended = Ended(self.process.returncode, seconds, cuts, self.said, self._examine())
+            if self._signals:
+                names = [signal.Signals(number).name for number, _ in self._signals]
+                note_end(End(self.row, names, bound_s, seconds, code, len(cuts)))
+            assert seconds < bound_s, f"it took longer than it promises: {self.said}"
+            events, left = self._examine()
+            self._ended = Ended(code, seconds, bound_s, cuts, self.said, events, left)
         return self._ended
 
     async def ended(self) -> Ended:
@@ -240,7 +261,7 @@ class Served:
             self.signal(number)
         return await self.ended()
 
-    def _examine(self) -> list[Event]:
+    def _examine(self) -> tuple[list[Event], list[Left]]:
         assert self._silent, "something of it still holds its log open"
         failures = [line for line in self.said if "Traceback" in line]
         assert not failures or self.may_fail, "\n".join(self.said)
@@ -254,21 +275,22 @@ class Served:
         assert not temporary, f"temporary files are left: {temporary}"
         return self._replayed()
 
-    def _replayed(self) -> list[Event]:
-        """What the journal has, held to every rule."""
+    def _replayed(self) -> tuple[list[Event], list[Left]]:
+        """What the journal has, held to every rule, and what it tells of clients that left."""
         journal = self.folder / "journal.jsonl"
         try:
             trace = read(journal)
         except (FileNotFoundError, JournalError):
-            return []
+            return [], []
         events = list(trace.events)
         if self.may_lose:
             kept = [event for number, event in enumerate(events, 1) if event.seq == number]
-            assert len(kept) < len(events), "what was lost must show"
+            whole = bool(events) and events[-1].facts.get("phase") == "stopped"
+            assert not whole or len(kept) < len(events), "what was lost must show"
             events = kept
         violations = check(events, max_loaded_models=self.max_loaded)
         assert not violations, "\n".join(map(str, violations))
-        return events
+        return events, [measured(trace, name, at) for name, at in self.gone]
 
 
 def command_line(pid: int) -> str:
@@ -333,7 +355,7 @@ def started(
     reader.start()
     try:
         yield served
-        if served.process.poll() is None and served._signalled is None:
+        if served.process.poll() is None and not served._signals:
             served.signal()
         served.end()
     finally:

@@ -7,18 +7,20 @@ end is examined after the last row. A fault that ends the server has one for eac
 import os
 import resource
 import signal
+import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 import trio
-from tests.server.clients import Client, bodies
+from tests.server.clients import bodies
 from tests.server.harness import Served, serving, simulated, started
 from tests.server.leaks import assert_no_thread_left, assert_nothing_left, held, threads
+from tests.server.results import note_left
+from tests.server.situations import STATES, Situation, models, situation, told
 
 pytestmark = pytest.mark.process
 
@@ -27,114 +29,6 @@ HANG_MS: Final = 1000
 LONG_MS: Final = 60_000
 NOTICED_S: Final = 2.0
 """What a loaded machine may take for what the server does in a tenth of that."""
-
-
-@dataclass
-class Situation:
-    """A model in the middle of something.
-
-    Attributes:
-        served: The server.
-        name: The model.
-        client: Whose request it is about.
-        holder: For a queued request: whoever holds the slot.
-    """
-
-    served: Served
-    name: str
-    client: Client
-    holder: Client | None = None
-
-    @property
-    def worker_of(self) -> Client:
-        """The client whose request the worker works for."""
-        return self.holder or self.client
-
-
-Enter = Callable[[Served, str, int, AsyncExitStack], Awaitable[Situation]]
-
-
-async def begin(served: Served, stack: AsyncExitStack, path: str, body: object) -> Client:
-    return await stack.enter_async_context(await served.begin(path, body))
-
-
-async def queued(served: Served, name: str, ms: int, stack: AsyncExitStack) -> Situation:
-    assert (await served.run(name)).status == 200
-    holder = await begin(served, stack, "/v1/tasks/run", bodies.run(name, run_ms=ms))
-    await served.until(lambda seen: seen["active_slots"] and seen["loaded"], name)
-    client = await begin(served, stack, "/v1/tasks/run", bodies.run(name))
-    await served.until(lambda seen: seen["queued_requests"], name)
-    return Situation(served, name, client, holder)
-
-
-async def loading(served: Served, name: str, ms: int, stack: AsyncExitStack) -> Situation:
-    client = await begin(served, stack, "/v1/tasks/run", bodies.run(name))
-    await served.until(lambda seen: seen["state"] == "loading", name)
-    return Situation(served, name, client)
-
-
-async def running(served: Served, name: str, ms: int, stack: AsyncExitStack) -> Situation:
-    client = await begin(served, stack, "/v1/tasks/run", bodies.run(name, run_ms=ms))
-    await served.until(lambda seen: seen["active_slots"] and seen["loaded"], name)
-    return Situation(served, name, client)
-
-
-async def streaming(served: Served, name: str, ms: int, stack: AsyncExitStack) -> Situation:
-    client = await begin(served, stack, "/v1/audio/speech", bodies.stream(name))
-    assert await client.piece()
-    return Situation(served, name, client)
-
-
-async def reconfiguring(served: Served, name: str, ms: int, stack: AsyncExitStack) -> Situation:
-    assert (await served.run(name)).status == 200
-    old = set(served.workers())
-    client = await begin(served, stack, "/v1/models/load", simulated(name, load_ms=ms))
-    await served.until(
-        lambda seen: seen["state"] == "reconfiguring" and old.isdisjoint(served.workers()), name
-    )
-    return Situation(served, name, client)
-
-
-async def unloading(served: Served, name: str, ms: int, stack: AsyncExitStack) -> Situation:
-    assert (await served.run(name)).status == 200
-    client = await begin(served, stack, "/v1/models/unload", {"id": name})
-    await served.until(lambda seen: seen["state"] == "unloading", name)
-    return Situation(served, name, client)
-
-
-STATES: Final[dict[str, Enter]] = {
-    each.__name__: each for each in (queued, loading, running, streaming, reconfiguring, unloading)
-}
-
-
-def models(ms: int) -> list[object]:
-    """One model for each state, which needs about that time in it."""
-    special: dict[str, dict[str, object]] = {
-        "loading": {"load_ms": ms},
-        "unloading": {"unload_ms": ms},
-        "streaming": {"chunks": 20, "chunk_ms": ms // 20},
-    }
-    return [simulated("other"), *(simulated(name, **special.get(name, {})) for name in STATES)]
-
-
-@asynccontextmanager
-async def situation(served: Served, state: str, ms: int) -> AsyncIterator[Situation]:
-    async with AsyncExitStack() as stack:
-        yield await STATES[state](served, state, ms, stack)
-
-
-async def told(client: Client) -> str:
-    """What a client was told, in a few words."""
-    try:
-        answer = await client.answer()
-    except EOFError:
-        return "cut off"
-    if answer.status != 200:
-        return f"{answer.status} {answer.code}"
-    if not answer.headers["content-type"].startswith("text/event-stream"):
-        return "200"
-    last = answer.events[-1]
-    return "200" if last == "[DONE]" else f"200, then {last['error']['code']}"
 
 
 async def usable(served: Served, name: str) -> None:
@@ -159,6 +53,7 @@ Fault = Callable[[Situation], Awaitable[None]]
 
 async def disconnect(at: Situation) -> None:
     """The client leaves. What it drove alone goes on; what was only for it ends."""
+    at.served.gone.append((at.name, time.time()))
     at.client.reset()
     goes_on = {"loading": "ready", "reconfiguring": "ready", "unloading": "unloaded"}
     if at.name in goes_on:
@@ -287,6 +182,7 @@ def column(
         isolation=column.isolation,
         **column.settings,
     ) as served:
+        served.row = f"fault_matrix: every state, then the end [{request.param}]"
         served.may_fail = column.failures
         served.may_lose = column.fault is journal_disk_full
         served.url = served.hear("listening on ").partition("on ")[2].split()[0]
@@ -297,6 +193,9 @@ def column(
     assert ended.seconds < served.bound_s
     full = [line for line in ended.said if "cannot be written: File too large" in line]
     assert len(full) == (1 if column.fault is journal_disk_full else 0)
+    assert [left.row for left in ended.left] == [state for state, _ in served.gone]
+    for left in ended.left:
+        note_left(left)
 
 
 @pytest.mark.contract(

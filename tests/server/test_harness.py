@@ -54,3 +54,35 @@ def test_a_broken_rule_is_noticed(tmp_path: Path) -> None:
         started(tmp_path, program=(sys.executable, "-c", script)) as served,
     ):
         served.end()
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+def test_an_end_that_takes_longer_than_promised_is_noticed(tmp_path: Path, signals: int) -> None:
+    script = textwrap.dedent(
+        """
+        import signal, sys, time
+        left = int(sys.argv[1])
+        def hear(*_):
+            global left
+            left -= 1
+        signal.signal(signal.SIGTERM, hear)
+        print("here", file=sys.stderr, flush=True)
+        while left:
+            time.sleep(0.01)
+            print("left", left, file=sys.stderr, flush=True)
+        time.sleep(1.2)
+        """
+    )
+    drain_ms = 0 if signals == 1 else 60_000
+    program = (sys.executable, "-c", script, str(signals))
+    with (
+        pytest.raises(AssertionError, match="longer than it promises"),
+        started(tmp_path, program=program, drain_ms=drain_ms, cancel_ms=0) as served,
+    ):
+        served.hear("here")
+        served.signal()
+        if signals == 2:
+            served.hear("left 1")
+            served.signal()
+        with pytest.raises(AssertionError, match="longer than it promises"):
+            served.end()
