@@ -13,9 +13,10 @@ from typing import Final, cast
 import click
 
 from paraudio import __version__
+from paraudio.cli._early import EarlyEnd
 from paraudio.cli._help import EXIT_CODES, Formatted
 from paraudio.cli._output import FAILED, INTERRUPTED, OK, USAGE, exit_code, meant, say_error
-from paraudio.cli._signals import EarlyEnd, Interrupted
+from paraudio.cli._signals import Interrupted
 from paraudio.errors import ParaudioError
 
 COMMANDS: Final = {
@@ -78,15 +79,13 @@ def cli(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-def main(args: Sequence[str] | None = None) -> None:
+def main(args: Sequence[str], early: EarlyEnd | None) -> None:
     """Run the command line and end the process with its exit code.
 
     Args:
-        args: The words after the program's name; None takes those of this process.
+        args: The words after the program's name.
+        early: What a signal does until a server serves; None for the other commands.
     """
-    # Before anything else: what is imported from here on may take a second.
-    words = sys.argv[1:] if args is None else args
-    early = EarlyEnd() if words[:1] == ["serve"] else None
     try:
         code = run(args, early)
         sys.stdout.flush()

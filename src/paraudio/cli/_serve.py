@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import click
 
+from paraudio.cli._early import EarlyEnd
 from paraudio.cli._help import EXIT_CODES, GroupedCommand, GroupedOption
 from paraudio.cli._logging import LEVELS, set_up
-from paraudio.cli._signals import EarlyEnd
 from paraudio.config import SettingInfo, flag_name, settings_info
 
 GROUPS: Final = {

@@ -3,7 +3,7 @@
 import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     import trio
@@ -21,38 +21,6 @@ class Interrupted(Exception):  # noqa: N818 - like trio.Cancelled, it names what
     def __init__(self, number: int) -> None:
         super().__init__(f"ended by signal {number}")
         self.code = 128 + number
-
-
-class EarlyEnd:
-    """Lets a signal end a server cleanly before the server itself listens to signals.
-
-    Until then nothing was begun that could be cut, so the process ends at once, with code 0. The
-    server's own handling takes over while it serves; what comes after it finds an end under way.
-
-    Attributes:
-        over: Whether the server has begun to serve.
-    """
-
-    _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-
-    def __init__(self) -> None:
-        self.over = False
-        for number in self._SIGNALS:
-            signal.signal(number, self._end)
-
-    def ignore(self) -> None:
-        """Let no signal change how the process ends: the interpreter is about to.
-
-        It would put the system's own handling back in place of ours, and a late Ctrl-C would then
-        end the process as one that was killed.
-        """
-        for number in self._SIGNALS:
-            signal.signal(number, signal.SIG_IGN)
-
-    def _end(self, number: int, frame: object) -> None:  # noqa: ARG002 - the interpreter's shape
-        if not self.over:
-            os.write(2, f"{signal.Signals(number).name}: ended before it began to serve\n".encode())
-            os._exit(0)
 
 
 async def until_signal(work: Callable[["trio.CancelScope"], Awaitable[T | None]]) -> T:

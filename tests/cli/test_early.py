@@ -1,0 +1,92 @@
+"""Signals that come while the program still imports what it is made of."""
+
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from tests.cli.programs import environment
+
+pytestmark = pytest.mark.process
+
+HIT = textwrap.dedent(
+    """
+    import os, sys
+
+    class Hit:
+        '''Signals this process as a module is about to be imported.'''
+        def find_spec(self, name, *_):
+            if name == sys.argv[1]:
+                sys.meta_path.remove(self)
+                os.kill(os.getpid(), int(sys.argv[2]))
+
+    sys.meta_path.insert(0, Hit())
+    from paraudio.cli import main
+    main(sys.argv[3:])
+    """
+)
+EARLIEST = "paraudio.cli._early"
+"""The first module of ours after the entry itself."""
+
+
+def hit(folder: Path, module: str, number: int, *words: str) -> tuple[int, list[str]]:
+    """Run a command that gets a signal at an import; returns its code and what it said."""
+    done = subprocess.run(
+        [sys.executable, "-c", HIT, module, str(int(number)), *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=folder,
+        env=environment(folder),
+    )
+    assert done.stdout == ""
+    # click ends the line that a terminal shows ^C in.
+    return done.returncode, done.stderr.strip().splitlines()
+
+
+@pytest.mark.parametrize("module", ["paraudio.cli._main", "click", "paraudio.config", "trio"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_a_server_imports_ends_it_with_0_and_a_line(
+    tmp_path: Path, module: str, number: signal.Signals
+) -> None:
+    code, said = hit(tmp_path, module, number, "serve")
+    assert (code, said) == (0, [f"{number.name}: ended before it began to serve"])
+
+
+def test_a_ctrl_c_at_the_first_import_of_a_server_is_as_quiet(tmp_path: Path) -> None:
+    code, said = hit(tmp_path, EARLIEST, signal.SIGINT, "serve")
+    assert (code, said) == (0, ["SIGINT: ended before it began to serve"])
+
+
+@pytest.mark.parametrize("module", [EARLIEST, "paraudio.cli._main", "paraudio.cli._models"])
+def test_a_ctrl_c_while_another_command_imports_ends_it_with_130_and_a_line(
+    tmp_path: Path, module: str
+) -> None:
+    assert hit(tmp_path, module, signal.SIGINT, "models") == (130, ["error: interrupted"])
+
+
+@pytest.mark.parametrize("module", [EARLIEST, "paraudio.cli._main", "paraudio.cli._models"])
+def test_sigterm_while_another_command_imports_ends_it_by_that_signal(
+    tmp_path: Path, module: str
+) -> None:
+    assert hit(tmp_path, module, signal.SIGTERM, "models") == (-signal.SIGTERM, [])
+
+
+def test_the_entry_imports_nothing_that_the_interpreter_has_not(tmp_path: Path) -> None:
+    """Whatever it did import would lengthen the time in which a Ctrl-C is a traceback."""
+    script = (
+        "import sys; before = set(sys.modules); import paraudio.cli; "
+        "print(sorted(set(sys.modules) - before))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        env=environment(tmp_path, PYTHONPATH=str(Path(__file__).parents[2] / "src")),
+    )
+    assert done.stdout == "['paraudio', 'paraudio.cli']\n"
