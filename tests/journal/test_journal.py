@@ -30,6 +30,10 @@ async def test_facts_may_have_any_name() -> None:
     assert journal.since(0)[0].facts == {"from": "ready", "model": "x", "kind": "y"}
 
 
+def test_a_kind_is_found_by_its_text() -> None:
+    assert {Kind.LOAD_STARTED: 1}["load_started"] == {"load_started": 1}[Kind.LOAD_STARTED] == 1
+
+
 def test_a_clock_can_be_given_and_no_loop_is_needed() -> None:
     journal = Journal(clock=iter([1.5, 2.5]).__next__)
     journal(Kind.PHASE, phase="running")

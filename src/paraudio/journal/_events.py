@@ -13,6 +13,8 @@ from paraudio.spec import Json
 class Kind(StrEnum):
     """What happened."""
 
+    __hash__ = str.__hash__  # an enumeration's own takes ten times as long, for each event again
+
     # Admission. ``ticket`` counts within a model, from 1.
     QUEUED = "queued"  # ticket, manager (bool), bound_ms (null: none), request (or null)
     GRANTED = "granted"  # ticket, slots (list); a manager is granted every slot

@@ -5,10 +5,10 @@ Each line is one JSON object and ends with a line feed; a line without one was t
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from paraudio.journal._events import Event, Kind
 from paraudio.journal._facts import flaw
@@ -63,35 +63,50 @@ def encode_header(header: Header) -> bytes:
     return json.dumps(line).encode() + b"\n"
 
 
-def encode_event(event: Event) -> bytes:
-    """One line; what JSON cannot say is written as its ``repr``, since recording never fails.
+def encode_events(events: Sequence[Event]) -> str:
+    """Their lines; what JSON cannot say is written as its ``repr``, since recording never fails.
 
-    This is most of what a journal costs, so what nearly all facts are is written here: an encoder
-    takes longer to set itself up than to do its work.
+    This is most of what a file costs, so the facts of many events are encoded in one call: an
+    encoder takes longer to set itself up than to do its work.
     """
-    facts = ",".join([f'"{name}":{_encode(value)}' for name, value in event.facts.items()])
-    return (
-        f'{{"seq":{event.seq},"at":{event.at:.6f},"kind":"{event.kind}",'
-        f'"model":{_encode(event.model)},"facts":{{{facts}}}}}\n'
-    ).encode()
+    return "".join(
+        [
+            _encode_some(events[first : first + _AT_ONCE])
+            for first in range(0, len(events), _AT_ONCE)
+        ]
+    )
 
 
-def _encode(value: Json) -> str:
-    return _PLAIN.get(type(value), _ENCODER.encode)(value)
+def encode_event(event: Event) -> bytes:
+    """One line; see `encode_events`."""
+    return encode_events([event]).encode()
 
 
-def _encode_list(values: list[Json]) -> str:
-    return f"[{','.join([_encode(each) for each in values])}]"
+def _encode_some(events: Sequence[Event]) -> str:
+    facts = _encode_facts([event.facts for event in events])
+    return "".join(
+        [
+            f'{{"seq":{seq},"at":{at:.6f},"kind":"{kind}",'
+            f'"model":{"null" if model is None else _quote(model)},"facts":{text}}}\n'
+            for (seq, at, kind, model, _), text in zip(events, facts, strict=True)
+        ]
+    )
 
 
-_ENCODER: Final = json.JSONEncoder(default=repr, separators=(",", ":"))
-_PLAIN: Final[Mapping[type, Callable[[Any], str]]] = {
-    str: json.encoder.encode_basestring_ascii,
-    int: int.__repr__,
-    bool: {True: "true", False: "false"}.__getitem__,
-    type(None): {None: "null"}.__getitem__,
-    list: _encode_list,
-}
+def _encode_facts(facts: list[dict[str, Json]]) -> list[str]:
+    """Each as a JSON object."""
+    # JSON has no line feeds inside of its strings, so those of the encoder are all separators.
+    whole = _ENCODER.encode(facts)[1:-1]
+    parts = whole.replace("}\n{", "}\0{").replace("\n", ",").split("\0")
+    if len(parts) != len(facts):  # some fact is itself a list of objects, and was cut
+        parts = [_ENCODER.encode(each).replace("\n", ",") for each in facts]
+    return parts
+
+
+_AT_ONCE: Final = 256
+"""Events that are encoded in one call, which lets no other thread run."""
+_ENCODER: Final = json.JSONEncoder(default=repr, separators=("\n", ":"))
+_quote: Final = json.encoder.encode_basestring_ascii
 
 
 def decode_header(line: bytes) -> Header:

@@ -60,7 +60,7 @@ class Journal:
     ) -> None:
         self.revision = 0
         self._ring: deque[Event] = deque(maxlen=ring)
-        self._clock = clock
+        self._now = self._first_now if clock is None else clock
         self._writer = None if path is None else Writer(os.fspath(path))
         self._deferred = deferred
         self._changed: trio.Event | None = None
@@ -71,8 +71,8 @@ class Journal:
 
     def __call__(self, kind: Kind, model: str | None = None, /, **facts: Json) -> None:
         """Record one transition."""
-        self.revision += 1
-        event = Event(self.revision, self._now(), kind, model, facts)
+        self.revision = seq = self.revision + 1
+        event = _make(Event, (seq, self._now(), kind, model, facts))
         self._ring.append(event)
         if self._writer is not None:
             self._writer.put(event)
@@ -177,10 +177,14 @@ class Journal:
             await trio.to_thread.run_sync(writer.write, abandon_on_cancel=True)
             await trio.sleep(PAUSE_S)
 
-    def _now(self) -> float:
-        if self._clock is None:
-            try:
-                self._clock = trio.lowlevel.current_clock().current_time
-            except RuntimeError:
-                self._clock = time.monotonic
-        return self._clock()
+    def _first_now(self) -> float:
+        """Find the clock, and look at it."""
+        try:
+            self._now = trio.lowlevel.current_clock().current_time
+        except RuntimeError:
+            self._now = time.monotonic
+        return self._now()
+
+
+_make: Final = tuple.__new__
+"""Makes an event without the call of a function in between, which would take as long again."""

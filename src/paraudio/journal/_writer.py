@@ -12,7 +12,7 @@ from typing import Final
 from paraudio.errors import ConfigError
 from paraudio.journal._events import Event
 from paraudio.journal._file import open_file
-from paraudio.journal._format import Header, encode_event, encode_header
+from paraudio.journal._format import Header, encode_events, encode_header
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class Writer:
         """
         try:
             self._file = open_file(self._path)
-            self._append([encode_header(header)])
+            self._append(encode_header(header))
         except OSError as error:
             self.close()
             raise ConfigError(
@@ -139,31 +139,35 @@ class Writer:
         """Write one batch, and forget of it what the file took."""
         batch = [self._pending.popleft() for _ in range(min(len(self._pending), BATCH))]
         try:
-            self._append([encode_event(event) for event in batch])
+            self._append(encode_events(batch).encode())
         except _PartlyWrittenError as error:
             self._pending.extendleft(reversed(batch[error.lines :]))
             self._note_failure(error.strerror)
             return False
         return True
 
-    def _append(self, lines: list[bytes]) -> None:
+    def _append(self, lines: bytes) -> None:
         """Write lines, each of them whole or not at all.
 
         Raises:
             _PartlyWrittenError: The file took only some of them.
         """
-        left = memoryview(b"".join(lines))
-        total = len(left)
+        left = memoryview(lines)
         try:
             while left:
                 left = left[os.write(self._file, left) :]
         except OSError as error:
-            written = total - len(left)
-            ends = [end for end in accumulate(map(len, lines)) if end <= written]
-            self._cut(written - (ends[-1] if ends else 0))
-            self._tail.extend(map(len, lines[: len(ends)]))
-            raise _PartlyWrittenError(error, len(ends)) from error
-        self._tail.extend(map(len, lines[-TAIL:]))
+            written = len(lines) - len(left)
+            whole = lines[: lines.rfind(b"\n", 0, written) + 1]
+            self._cut(written - len(whole))
+            self._note_lengths(whole)
+            raise _PartlyWrittenError(error, whole.count(b"\n")) from error
+        self._note_lengths(lines)
+
+    def _note_lengths(self, lines: bytes) -> None:
+        """Remember how long the last lines are."""
+        last = lines.rsplit(b"\n", TAIL + 1)[:-1]  # behind the last line feed stands nothing
+        self._tail.extend([len(line) + 1 for line in last[-TAIL:]])
 
     def _cut(self, torn: int) -> None:
         """Take back what there is of a torn line, in bytes; of a pipe that cannot be done."""
@@ -177,7 +181,7 @@ class Writer:
         Without it a journal that lacks its end looks like a whole one; with it, its numbers have a
         gap.
         """
-        line = encode_event(self._pending[-1])
+        line = encode_events([self._pending[-1]]).encode()
         rooms = list(accumulate(reversed(self._tail)))
         count = next((n for n, room in enumerate(rooms, 1) if room >= len(line)), 0)
         if not count:
