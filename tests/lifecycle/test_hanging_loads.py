@@ -253,3 +253,22 @@ async def test_a_probe_that_takes_too_long_is_given_up_and_changes_nothing(
         assert model.abandoned_calls == 1
         await stage.ask("second", "a")
         assert stage.made_by("second") == ("/a", 1)
+
+
+async def test_the_guard_counts_on_what_an_abandoned_probe_may_still_take(
+    autojump_clock: MockClock,
+) -> None:
+    free_mb = [10_000]
+    async with open_stage(
+        spec("a"),
+        spec("b", memory_mb=500),
+        hang_timeout_s=HANG_S,
+        min_free_memory_mb=200,
+        free_memory=lambda: free_mb[0] * 2**20,
+    ) as stage:
+        await stage.register("new", deaf(2, timeout_ms=1000, memory_mb=400))
+        await stage.done()
+        assert stage.ends()["new"] == ("load_timeout", 1 + HANG_S)
+        free_mb[0] = 1000
+        await stage.ask("after", "b")
+        assert "abandoned loads may still take 400 MiB" in stage.errors["after"].message

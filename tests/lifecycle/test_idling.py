@@ -2,6 +2,7 @@
 
 import pytest
 import trio
+import trio.testing
 from tests.lifecycle.stage import open_stage, spec
 from trio.testing import MockClock
 
@@ -92,3 +93,25 @@ async def test_idle_retirement_ends_with_the_drain(autojump_clock: MockClock) ->
         stage.runtime.drain()
         await stage.pass_time(20)
         assert stage.model("a").loaded
+
+
+async def test_a_model_that_was_loaded_and_never_run_has_its_time_from_then_on(
+    autojump_clock: MockClock,
+) -> None:
+    async with open_stage(idle_unload_ms=5000) as stage:
+        await stage.register("new", spec("a", load_ms=500))
+        await stage.pass_time(5.4)
+        assert stage.model("a").loaded
+        await stage.pass_time(0.1)
+        assert stage.retirements() == [("a", "idle")]
+
+
+async def test_a_stop_does_not_wait_for_the_next_look_at_what_is_idle(
+    autojump_clock: MockClock,
+) -> None:
+    async with open_stage(spec("a"), idle_unload_ms=3_600_000) as stage:
+        await stage.ask("a", "a")
+        stage.runtime.stop()
+        await trio.testing.wait_all_tasks_blocked()
+        assert stage.runtime.snapshot().phase == "stopped"
+        assert stage.now == 0

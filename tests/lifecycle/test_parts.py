@@ -157,3 +157,10 @@ async def test_a_promise_is_kept_or_broken_for_all_who_wait() -> None:
     for _ in range(2):
         with pytest.raises(KeyError):
             await broken.wait()
+
+
+async def test_a_scope_that_is_left_is_forgotten() -> None:
+    phases = Phases(no_record, 5)
+    with phases.interruptible(), phases.shielded():
+        assert (len(phases._interruptible), len(phases._shielded)) == (1, 1)
+    assert (len(phases._interruptible), len(phases._shielded)) == (0, 0)

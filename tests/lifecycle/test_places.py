@@ -65,3 +65,18 @@ async def test_a_use_tells_whether_it_loads_or_runs(autojump_clock: MockClock) -
         async with use.stream(job("a")):
             assert (use.loading, use.running) == (False, True)
         assert (use.loading, use.running) == (False, False)
+
+
+async def test_a_registration_stands_under_the_id_of_its_request(
+    autojump_clock: MockClock,
+) -> None:
+    async with open_stage(spec("a", run_ms=1000)) as stage:
+        await stage.ask("r", "a")
+        await stage.register("waits", spec("a", path="/new"))
+        await stage.register("loads", spec("b", load_ms=1000))
+        assert told(stage.runtime.places()) == [
+            ("r", "a", None, (0,), False),
+            ("waits", "a", 0, (), True),
+            ("loads", "b", None, (0,), True),
+        ]
+        await stage.done()

@@ -98,7 +98,6 @@ class Calls:
         self._entry = entry
         self._lease = lease
         self.pool, self.session = seat
-        self._fresh = True
         self._ended = False
         self._scope: trio.CancelScope | None = None
         self._quiet = trio.Event()
@@ -148,7 +147,9 @@ class Calls:
 
     @asynccontextmanager
     async def _call(self) -> AsyncIterator[Run]:
-        """Everything around one call: the journal, stopping, and restoring after the last one.
+        """Everything around one call: the journal, and stopping.
+
+        What the last call left in the session, the session itself clears away before the next.
 
         Raises:
             ShuttingDownError: The process stopped meanwhile.
@@ -160,7 +161,7 @@ class Calls:
         self._scope = scope = trio.CancelScope()
         try:
             with self._context.phases.interruptible(), scope:
-                await self._begin()
+                self._begin()
                 try:
                     yield run
                 except Exception:
@@ -174,15 +175,11 @@ class Calls:
         if scope.cancelled_caught:
             raise RuntimeError(f"the use of model {self._entry.id!r} ended during its call")
 
-    async def _begin(self) -> None:
+    def _begin(self) -> None:
         if self._ended:
             raise RuntimeError(f"the use of model {self._entry.id!r} has ended")
         if self._context.phases.stopping:
             raise self._context.phases.refusal()
-        if not self._fresh:
-            await self.session.restore()
-        self._fresh = False
-        self._entry.touch()
         self._record(Kind.RUN_STARTED, slot=self._lease.slot, generation=self.pool.generation)
 
     def _finish(self, run: Run) -> None:

@@ -101,9 +101,9 @@ class Entry:
             Kind.STATE, **{"from": old.value, "to": self.state.value, "event": trigger.value}
         )
 
-    def inspected(self, candidate: Candidate, inspection: Inspection) -> None:
-        """The files were looked at, if they are still those of the committed configuration."""
-        if self.candidate is candidate and self.inspection is None:
+    def inspected(self, inspection: Inspection) -> None:
+        """The files were looked at; what a commit or a load has found out meanwhile is newer."""
+        if self.inspection is None:
             self.inspection = inspection
             self._record(Kind.INSPECTED, config=self.config)
 

@@ -31,12 +31,13 @@ class Loader:
     async def enter(self, entry: Entry, bound_s: float) -> AbstractContextManager[object]:
         """Wait until a load may begin; it happens inside what this returns. See `Guard.enter`.
 
+        The guard itself refuses whoever waits when the process drains.
+
         Raises:
             SlotStuckError: Former loads and unloads of the model never returned, too often.
         """
         check_abandoned(entry.candidate.isolation, entry.id)
-        with self._context.phases.interruptible():
-            return await self._guard.enter(entry.id, bound_s)
+        return await self._guard.enter(entry.id, bound_s)
 
     async def load(
         self,

@@ -138,7 +138,7 @@ class Management:
         with trio.move_on_after(self._context.hang_s):
             try:
                 if await present(candidate.spec):
-                    entry.inspected(candidate, await self._inspect(candidate))
+                    entry.inspected(await self._inspect(candidate))
             except (ParaudioError, OSError) as error:
                 log.info("nothing is known of model %r until it is loaded: %s", entry.id, error)
 
