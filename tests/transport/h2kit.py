@@ -9,7 +9,8 @@ import h2.connection
 import h2.errors
 import h2.events
 import trio
-from hyperframe.frame import DataFrame
+from h2.settings import SettingCodes, Settings
+from hyperframe.frame import DataFrame, Frame
 from tests.transport.kit import Client, Served
 
 
@@ -91,6 +92,17 @@ class H2Client:
         """Send DATA behind the back of our own state machine."""
         await self.client.send(DataFrame(stream, data).serialize())
 
+    async def frames(self, *frames: Frame) -> None:
+        """Send frames behind the back of our own state machine."""
+        await self.client.send(b"".join(frame.serialize() for frame in frames))
+
+    async def head(self, *headers: tuple[bytes, bytes], end: bool = True) -> int:
+        """Send a head that nobody has looked at; returns its stream."""
+        stream = self.connection.get_next_available_stream_id()
+        self.connection.send_headers(stream, list(headers), end_stream=end)
+        await self.flush()
+        return stream
+
     async def reset(self, stream: int) -> None:
         self.connection.reset_stream(stream, h2.errors.ErrorCodes.CANCEL)
         await self.flush()
@@ -140,3 +152,10 @@ class H2Client:
 async def connect_h2(served: Served, *, buffers: int | None = None) -> H2Client:
     """Connect with prior knowledge, or by ALPN where there is TLS."""
     return await H2Client(await served.connect(buffers=buffers, alpn=["h2"])).start()
+
+
+def many_streams_allowed(client: H2Client) -> None:
+    """Let a client forget how many streams the server has allowed it."""
+    client.connection.remote_settings = Settings(
+        client=False, initial_values={SettingCodes.MAX_CONCURRENT_STREAMS: 10_000}
+    )

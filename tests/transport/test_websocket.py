@@ -1,3 +1,4 @@
+import json
 import ssl
 from collections import Counter
 from pathlib import Path
@@ -176,15 +177,20 @@ async def test_junk_after_the_handshake_closes_it(junk: bytes) -> None:
         assert (await (await served.connect()).ask("/fine")).body == b"/fine"
 
 
+KEY = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+
+
 @pytest.mark.parametrize(
-    "head",
+    ("head", "status"),
     [
-        b"Sec-WebSocket-Version: 12\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n",
-        b"Sec-WebSocket-Version: 13\r\n",
-        b"",
+        (b"Sec-WebSocket-Version: 12\r\n" + KEY, 426),
+        (b"Sec-WebSocket-Version: \r\n" + KEY, 426),
+        (b"Sec-WebSocket-Version: 13\r\n", 400),
+        (KEY, 400),
+        (b"", 400),
     ],
 )
-async def test_a_broken_handshake_is_400_and_closed(head: bytes) -> None:
+async def test_a_broken_handshake_is_refused_and_closed(head: bytes, status: int) -> None:
     async with serving(websockets(echo)) as served:
         client = await served.connect()
         await client.send(
@@ -192,7 +198,15 @@ async def test_a_broken_handshake_is_400_and_closed(head: bytes) -> None:
             + head
             + b"\r\n"
         )
-        assert (await client.answer()).status == 400
+        got = await client.answer()
+        assert got.status == status
+        if status == 426:
+            assert got.headers[b"sec-websocket-version"] == b"13"
+            assert got.headers[b"upgrade"] == b"websocket"
+            assert got.headers[b"connection"] == b"upgrade, close"
+            assert json.loads(got.body)["error"]["code"] == "upgrade_required"
+        else:
+            assert b"sec-websocket-version" not in got.headers
         await client.rest()
         client.close()
         await settle()

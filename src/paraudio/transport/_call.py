@@ -90,10 +90,10 @@ class AppCall:
     def __str__(self) -> str:
         return f"{self.scope.get('method', 'WEBSOCKET')} {self.scope.get('path', '')}"
 
-    def starves(self, now: float) -> bool:
-        """Whether the application has waited for the client's body for too long."""
-        since = self._inbox.starving_since
-        return since is not None and now - since > self.patience.body_stall_s
+    @property
+    def starving_since(self) -> float | None:
+        """Since when the application has waited for the client's body, or None if it does not."""
+        return self._inbox.starving_since
 
     def cut_stalled(self) -> None:
         """End the connection if bytes wait on it that its client does not take.
@@ -156,7 +156,11 @@ class AppCall:
         """Wait for the next message of the client."""
         if self.client_left:
             await trio.lowlevel.checkpoint()
-        return await self._inbox.take()
+        message = await self._inbox.take()
+        if self.client_left:
+            # It was woken by the client's last words, and is cancelled here for what came next.
+            await trio.lowlevel.checkpoint()
+        return message
 
     async def send(self, message: Message) -> None:
         """Send a message; returns when the socket, or the stream's window, has taken it.

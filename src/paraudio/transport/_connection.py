@@ -19,6 +19,7 @@ from paraudio.transport._call import AppCall, Patience
 from paraudio.transport._h2 import H2
 from paraudio.transport._h11 import H11
 from paraudio.transport._inbox import BodyInbox, MessageInbox
+from paraudio.transport._lateness import Lateness
 from paraudio.transport._limits import READ_SIZE
 from paraudio.transport._phase import Phase
 from paraudio.transport._shared import Shared
@@ -55,6 +56,7 @@ class Connection:
         self._limits = shared.limits
         self._raw = GuardedStream(stream)
         self._stream: trio.abc.Stream = self._raw
+        self._lateness = Lateness()
         self._send_lock = trio.Lock()
         self._reader = trio.CancelScope()
         self._reading = False
@@ -75,6 +77,10 @@ class Connection:
     def running(self) -> int:
         """How many calls of the application run on this connection."""
         return len(self._calls)
+
+    def readable(self) -> bool:
+        """Whether something of the client waits in the socket, or its end does."""
+        return self._raw.readable()
 
     def spawn(self, func: Callable[..., Awaitable[Any]], *args: Any) -> None:
         """Start a task in the connection's nursery."""
@@ -128,15 +134,27 @@ class Connection:
         sending = self._raw.sending_since
         if sending is not None:
             limit = max((call.patience.send_stall_s for call in self._calls), default=default)
-            return now - sending > limit
+            return self._lateness.passed(sending, limit, now, self._raw.writable)
         if self.phase is not Phase.ACTIVE:
             return False
         if isinstance(self._protocol, H2):
             self._protocol.sweep(now)
             return False
-        return any(call.starves(now) for call in self._calls) or (
-            not self._calls and now - self.since > default
+        if not self._calls:
+            return self.late(self.since, default, now)
+        return any(
+            self.late(call.starving_since, call.patience.body_stall_s, now) for call in self._calls
         )
+
+    def late(self, since: float | None, limit: float, now: float) -> bool:
+        """Whether the client should have sent something by now, and nothing of it waits here."""
+        return self._lateness.passed(since, limit, now, self.readable)
+
+    def dawdles(self, now: float) -> bool:
+        """Whether the rest of a frame is awaited for too long, on a connection that is in use."""
+        if not self._reading or not isinstance(self._protocol, H2):
+            return False
+        return self.late(self._protocol.held_since, self._limits.slow_client_timeout_s, now)
 
     def finish(self) -> None:
         """Close in order: nothing more is read; what is to be said is sent."""
@@ -152,7 +170,7 @@ class Connection:
     def time_out(self) -> None:
         """The head of a request did not come in time: say so where that can be heard, and end."""
         # A server that leaves has no time to linger for one who may not read it.
-        if isinstance(self._protocol, H11) and not self._shared.draining:
+        if self._protocol is not None and not self._shared.draining:
             self._farewell = self._protocol.farewell()
         if self._farewell:
             self.finish()
@@ -207,9 +225,16 @@ class Connection:
             if self._shared.draining:
                 self.finish()
                 return
-            if self.phase is Phase.IDLE and self._protocol and self._protocol.begun:
-                self._enter(Phase.HEAD)
+            self._see_head()
         await self._see_off()
+
+    def _see_head(self) -> None:
+        """What has begun has a deadline of its own, whoever else waits."""
+        assert self._protocol is not None  # noqa: S101 - only a protocol reads
+        if self.phase is Phase.IDLE and self._protocol.begun:
+            self._enter(Phase.HEAD)
+        elif self.phase is Phase.HEAD and not self._protocol.begun:
+            self._enter(Phase.IDLE)
 
     async def _speak(self, protocol: H11 | H2) -> None:
         self._protocol = protocol
@@ -292,6 +317,8 @@ class Connection:
             self._idle.set()
             if self._shared.draining:
                 self.finish()
+            elif isinstance(self._protocol, H2):
+                self._see_head()  # its reader may wait already
         elif not idle and self.phase in (Phase.IDLE, Phase.HEAD):
             self._enter(Phase.ACTIVE)
             if self._idle.is_set():

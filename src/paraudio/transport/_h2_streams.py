@@ -1,7 +1,9 @@
 """The two halves of an HTTP/2 stream: what comes from the client, and what waits to go to it."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 
+import trio
 from hypercorn.protocol.h2 import (
     BUFFER_HIGH_WATER,
     BUFFER_LOW_WATER,
@@ -10,6 +12,7 @@ from hypercorn.protocol.h2 import (
 )
 
 from paraudio.transport._call import AppCall
+from paraudio.transport._lateness import Lateness
 
 
 @dataclass(slots=True, eq=False)
@@ -21,12 +24,40 @@ class Upload:
         unacknowledged: How many bytes of window the client waits to get back.
         ended: Whether the client has sent everything.
         blocked_since: When the answer began to wait for the client's window, or None.
+        declared: How many bytes the client said that it would send, or None.
+        received: How many have come.
+        parting: Whether a websocket's end is under way.
+        over: Set when the client has nothing more to send on the stream, or it is closed.
     """
 
     call: AppCall
     unacknowledged: int = 0
     ended: bool = False
     blocked_since: float | None = None
+    declared: int | None = None
+    received: int = 0
+    parting: bool = False
+    over: trio.Event = field(default_factory=trio.Event)
+    _reading: Lateness = field(default_factory=Lateness)
+    _writing: Lateness = field(default_factory=Lateness)
+
+    @property
+    def broken(self) -> bool:
+        """Whether an ended body is not as long as its head said."""
+        return self.declared is not None and self.received != self.declared
+
+    def late(self, now: float, waiting: Callable[[], bool]) -> bool:
+        """Whether the client has neither sent nor taken anything for too long."""
+        patience = self.call.patience
+        return self._reading.passed(
+            self.call.starving_since, patience.body_stall_s, now, waiting
+        ) or self._writing.passed(self.blocked_since, patience.send_stall_s, now, waiting)
+
+
+def declared_length(headers: Iterable[tuple[bytes, bytes]]) -> int | None:
+    """The ``content-length`` of a request; h2 has seen that it is a number, and only one."""
+    lengths = [int(value) for name, value in headers if name == b"content-length"]
+    return lengths[0] if lengths else None
 
 
 class Outbox(StreamBuffer):

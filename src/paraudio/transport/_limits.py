@@ -31,6 +31,12 @@ MAX_FIELDS: Final = 256
 H2_STREAMS: Final = 100
 """How many requests one HTTP/2 connection may have open."""
 
+H2_BURST: Final = 1_000
+"""How many frames that cost more than they weigh an HTTP/2 client may send at once."""
+
+H2_PER_S: Final = 50
+"""How many more of them in a second."""
+
 H2_STREAM_WINDOW: Final = 131_072
 """How many bytes of body an HTTP/2 client may send before the application has read any."""
 

@@ -42,6 +42,9 @@ class Link(Protocol):
     def running(self) -> int:
         """How many calls of the application run on this connection."""
 
+    def readable(self) -> bool:
+        """Whether something of the client waits in the socket, or its end does."""
+
     async def send(self, event: Event) -> None:
         """Send bytes, tell whether a request is in progress, or end the connection."""
 

@@ -18,6 +18,7 @@ from paraudio.errors import (
     MethodNotAllowedError,
     ParaudioError,
     TransferEncodingError,
+    UpgradeRequiredError,
 )
 
 Headers = list[tuple[bytes, bytes]]
@@ -26,6 +27,9 @@ MAX_MESSAGE: Final = 300
 """What a parser says may repeat what it was given."""
 
 METHODS: Final = b"GET, HEAD, POST, DELETE, OPTIONS"
+
+WEBSOCKET_VERSION: Final = b"13"
+"""The only one that there is."""
 
 _UNKNOWN_CODING: Final = 501
 """What h11 hints at for a Transfer-Encoding that it does not know."""
@@ -85,8 +89,10 @@ def slow_head() -> ParaudioError:
     return HeadTooSlowError("the head of the request did not come in time")
 
 
-def no_target(method: bytes) -> ParaudioError:
+def no_target(method: bytes, protocol: bytes = b"") -> ParaudioError:
     """A request that names nothing that can be served."""
+    if protocol:
+        return BadHttpError("CONNECT is for websockets only: the :protocol must be websocket")
     if method == b"CONNECT":
         return MethodNotAllowedError("CONNECT is for proxies, and this is none")
     return BadHttpError("the target must be a path, or a URL with one")
@@ -99,6 +105,11 @@ def no_websocket(status: int) -> ParaudioError:
     if status < ParaudioError.status:
         return BadHttpError("this is no valid handshake, or frames came before its answer")
     return failed()
+
+
+def no_version() -> ParaudioError:
+    """The handshake is for a version of websockets that nobody speaks."""
+    return UpgradeRequiredError("the Sec-WebSocket-Version must be 13")
 
 
 def failed() -> ParaudioError:
@@ -121,4 +132,6 @@ def rendered(error: ParaudioError) -> tuple[Headers, bytes]:
     ]
     if error.status == MethodNotAllowedError.status:
         headers.append((b"allow", METHODS))
+    if error.status == UpgradeRequiredError.status:
+        headers += [(b"upgrade", b"websocket"), (b"sec-websocket-version", WEBSOCKET_VERSION)]
     return headers, body

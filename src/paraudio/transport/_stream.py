@@ -1,6 +1,7 @@
 """A socket's stream that can be ended from outside, and that shows when it is stuck."""
 
 import os
+import select
 import socket
 import struct
 from contextlib import suppress
@@ -36,6 +37,21 @@ class GuardedStream(trio.abc.Stream):
             for name, value in _KEEPALIVE:
                 if hasattr(socket, name):
                     self.socket.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+    def readable(self) -> bool:
+        """Whether something waits to be read, or the end of it."""
+        return self._is_ready(select.POLLIN)
+
+    def writable(self) -> bool:
+        """Whether the socket takes something, or is broken."""
+        return self._is_ready(select.POLLOUT)
+
+    def _is_ready(self, event: int) -> bool:
+        if self.socket.fileno() == -1:
+            return False
+        poll = select.poll()
+        poll.register(self.socket.fileno(), event)
+        return bool(poll.poll(0))
 
     def send_now(self, data: bytes) -> int:
         """Give the socket what it takes at once; returns how many bytes that was, maybe none.

@@ -6,11 +6,13 @@ that the application has not taken or a request that came too soon, does not: th
 """
 
 import select
+from collections.abc import Iterator
 from typing import Final
 
 import trio
 
 from paraudio.transport._connection import Connection
+from paraudio.transport._lateness import let_others_go_first
 from paraudio.transport._phase import Phase
 from paraudio.transport._shared import Shared
 
@@ -42,6 +44,7 @@ class Sweeper:
                 self._work = trio.Event()
                 await self._work.wait()
             await trio.sleep(self._limits.sweep_s)
+            await let_others_go_first()  # who was read in this moment is not late
             self.sweep()
 
     def sweep(self) -> None:
@@ -56,17 +59,26 @@ class Sweeper:
         for connection in active:
             if connection.stalled(now):
                 connection.leave()
+            elif connection.dawdles(now):
+                connection.time_out()
         self._end_gone(now, active)
 
     def _end_late_heads(self, now: float) -> None:
-        limit = self._while_draining(self._limits.slow_client_timeout_s)
-        while (oldest := self._population.oldest(Phase.HEAD)) and now - oldest.since > limit:
-            oldest.time_out()
+        for connection in self._late(Phase.HEAD, self._limits.slow_client_timeout_s, now):
+            connection.time_out()
 
     def _end_idle(self, now: float) -> None:
-        limit = self._while_draining(self._limits.keep_alive_s)
-        while (oldest := self._population.oldest(Phase.IDLE)) and now - oldest.since > limit:
-            oldest.finish()
+        for connection in self._late(Phase.IDLE, self._limits.keep_alive_s, now):
+            connection.finish()
+
+    def _late(self, phase: Phase, limit: float, now: float) -> Iterator[Connection]:
+        """The connections that have been in a phase for too long; they come in that order."""
+        limit = self._while_draining(limit)
+        for connection in self._population.members(phase):
+            if now - connection.since <= limit:
+                return
+            if connection.late(connection.since, limit, now):
+                yield connection
 
     def _while_draining(self, limit: float) -> float:
         """Who has not asked for anything yet gets only a moment once the server drains."""

@@ -4,6 +4,7 @@ So is one that is not there any more. A machine that vanishes while nothing is s
 socket, so an open websocket is pinged; a client that answers nothing at all for a while is gone.
 """
 
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import trio
@@ -14,15 +15,18 @@ from wsproto.connection import ConnectionState
 from wsproto.events import CloseConnection, Message, Ping
 from wsproto.frame_protocol import CloseReason
 
+from paraudio.errors import UpgradeRequiredError
+from paraudio.transport._inbox import BodyInbox
+from paraudio.transport._lateness import let_others_go_first
 from paraudio.transport._limits import TURN
-from paraudio.transport._refusals import no_websocket, rendered
+from paraudio.transport._refusals import WEBSOCKET_VERSION, no_version, no_websocket, rendered
 
 PING_S: Final = 20.0
 """How long a client may be silent before it is pinged, and then before it is let go."""
 
 
 class Websocket(WSStream):
-    """One websocket on an HTTP/1.1 connection."""
+    """One websocket; alone on its connection, unless it is an `H2Websocket`."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
@@ -48,9 +52,16 @@ class Websocket(WSStream):
             await super().handle(event)
 
     async def _send_error_response(self, status_code: int) -> None:
-        error = no_websocket(status_code)
+        version = self.handshake.version
+        if version is not None and version != WEBSOCKET_VERSION:
+            error = no_version()
+        else:
+            error = no_websocket(status_code)
         headers, body = rendered(error)
-        headers.append((b"connection", b"close"))
+        if self.handshake.http_version != "2":
+            # An answer that names an upgrade has to say that it means this connection.
+            upgrade = error.status == UpgradeRequiredError.status
+            headers.append((b"connection", b"upgrade, close" if upgrade else b"close"))
         await self.send(Response(self.stream_id, headers=headers, status_code=error.status))
         await self.send(Body(self.stream_id, data=body))
         await self.send(EndBody(self.stream_id))
@@ -72,7 +83,9 @@ class Websocket(WSStream):
             self._spoke = trio.Event()
             with trio.move_on_after(PING_S) as silence:
                 await self._spoke.wait()
-            if not silence.cancelled_caught or self._taking:
+            if silence.cancelled_caught:
+                await let_others_go_first()  # its words may wait where nobody has looked
+            if self._spoke.is_set() or self._taking:
                 pinged = False
             elif pinged:
                 await self.send(StreamClosed(stream_id=self.stream_id))
@@ -106,3 +119,45 @@ class Websocket(WSStream):
         if self.connection.state in {ConnectionState.OPEN, ConnectionState.REMOTE_CLOSING}:
             await self._send_wsproto_event(CloseConnection(code=code))
         await self.send(StreamClosed(stream_id=self.stream_id))
+
+
+class H2Websocket(Websocket):
+    """One websocket within a stream of HTTP/2.
+
+    The connection's reader must not wait for this application: the bytes wait here, as many as the
+    stream's window lets come, and a task of the websocket's own takes them on.
+
+    Args:
+        given: What hypercorn's streams are made of.
+        taken: Awaited with the number of bytes that were taken on.
+    """
+
+    def __init__(self, *given: Any, taken: Callable[[int], Awaitable[None]]) -> None:
+        super().__init__(*given)
+        self._bytes = BodyInbox(taken=taken, bounded=False)
+
+    async def handle(self, event: Event) -> None:
+        """Take what the connection read; never waits for the application."""
+        if isinstance(event, Body):
+            await self._bytes.put({"body": event.data, "more_body": True})
+        elif isinstance(event, EndBody):
+            await self._bytes.put({"body": b"", "more_body": False})
+        elif isinstance(event, StreamClosed):
+            self._bytes.close()
+            await super().handle(event)
+        else:
+            await super().handle(event)
+            self.task_group.spawn(self._take_on)
+
+    async def _take_on(self) -> None:
+        more = True
+        while more and not self.closed:
+            message = await self._bytes.take()
+            if message["type"] != "http.request":
+                return
+            more = message["more_body"]
+            if message["body"]:
+                await super().handle(Data(self.stream_id, data=message["body"]))
+        if not self.closed:
+            # An end without a close frame: the client has left.
+            await self.send(StreamClosed(self.stream_id))
