@@ -78,7 +78,7 @@ def bench(session: nox.Session) -> None:
     """Print what things cost; `-- NAME` runs one benchmark."""
     for script in sorted((ROOT / "benchmarks").glob("[!_]*.py")):
         if not session.posargs or script.stem in session.posargs:
-            session.run("python", str(script))
+            session.run("python", "-m", f"benchmarks.{script.stem}")
 
 
 @nox.session

@@ -1,6 +1,6 @@
 """What admission costs, beside the limit: Trio's own primitives, measured in the same run.
 
-Run with ``python benchmarks/admission.py``; figures are microseconds of processor time per
+Run with ``python -m benchmarks.admission``; figures are microseconds of processor time per
 operation, the best of a few rounds, so that a busy machine disturbs them little. Trust the ratios.
 """
 

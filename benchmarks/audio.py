@@ -1,6 +1,6 @@
 """What reading and making sound files costs, beside the libraries called directly and ffmpeg.
 
-Run with ``python benchmarks/audio.py``, or with lengths in seconds behind it. Every figure is time
+Run with ``python -m benchmarks.audio``, or with lengths in seconds behind it. Every figure is time
 of a processor, the best of some rounds in which the ways take turns, so that a busy machine
 disturbs little. Trust the ratios: above 1 ours is slower. The command line of ffmpeg, where it is
 installed, is measured with its start. The last table says how much work stands between the first

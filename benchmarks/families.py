@@ -1,6 +1,6 @@
 """What the families cost with the models of the catalogue: load, memory, speed, errors.
 
-Run with ``python benchmarks/families.py``; the models are fetched into the store if need be. Speeds
+Run with ``python -m benchmarks.families``; the models are fetched into the store if need be. Speeds
 are seconds of sound for a second of processor time, so that a busy machine disturbs them little;
 first-audio latencies are seconds by the clock. Each family is measured in a process of its own.
 """

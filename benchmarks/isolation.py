@@ -1,6 +1,6 @@
 """What an isolation costs, beside the same call made directly.
 
-Run with ``python benchmarks/isolation.py``. Times are wall-clock: the time within which a tenth of
+Run with ``python -m benchmarks.isolation``. Times are wall-clock: the time within which a tenth of
 the calls came back, which is what the work takes when a processor is free, and the median, which on
 a busy machine is mostly waiting for one (a call to a process needs two in turn). The direct call in
 the first column does the same work (a checksum of the sound).

@@ -1,6 +1,6 @@
 """Whether memory comes back: a model that is loaded, used and unloaded again and again.
 
-Run with ``python benchmarks/memory.py [--cycles 200] [--model piper-joe] [--isolation thread]``.
+Run with ``python -m benchmarks.memory [--cycles 200] [--model piper-joe] [--isolation thread]``.
 It serves the model with ``paraudio serve`` (piper-joe is fetched first if the store lacks it), lets
 it speak once in each cycle, and prints the resident memory of the server, its workers not included,
 after the unload. The code is 1 where the last level is more than 5 % above that after the tenth

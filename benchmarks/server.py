@@ -1,6 +1,6 @@
 """What the whole server costs, as a user sees it, beside the same model called directly.
 
-Run with ``python benchmarks/server.py``; models that the store lacks are fetched first. It starts
+Run with ``python -m benchmarks.server``; models that the store lacks are fetched first. It starts
 ``paraudio serve`` with no configuration, on a free port, and prints
 
 - how long it takes until it listens, and the memory it then has;

@@ -1,6 +1,6 @@
 """What serving a small request costs, beside hypercorn's own server, measured in the same run.
 
-Run with ``python benchmarks/transport.py``. Each server runs in a process of its own and answers 16
+Run with ``python -m benchmarks.transport``. Each server runs in a process of its own and answers 16
 clients that keep their connections; the servers take turns, and the best round counts, so that a
 busy machine disturbs little. Trust the ratios, and of the two figures the processor time.
 """
