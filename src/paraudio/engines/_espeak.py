@@ -39,12 +39,14 @@ class UnknownVoiceError(EspeakError):
     """espeak-ng has no such voice."""
 
 
-def phonemes(voice: str, texts: Sequence[str]) -> list[str]:
+def phonemes(voice: str, texts: Sequence[str], *, marked: bool = False) -> list[str]:
     """The IPA phonemes of each text.
 
     Args:
         voice: A voice of espeak-ng (``en-us``, ``de``, ...).
         texts: Clauses without the marks that end them.
+        marked: Whether to keep espeak's marks around what it reads by the rules of another
+            language, such as ``(ko)`` before it and ``(en-us)`` behind it.
 
     Returns:
         One string for each text, in order, words apart by a space, stress marks before vowels.
@@ -56,7 +58,12 @@ def phonemes(voice: str, texts: Sequence[str]) -> list[str]:
     with _lock:
         library = _library()
         _set_voice(library, voice)
-        return [_read(library, text) for text in texts]
+        read = [_read(library, text) for text in texts]
+    if not marked:
+        read = [
+            [_LANGUAGE_SWITCH.sub("", clause).strip() for clause in clauses] for clauses in read
+        ]
+    return [" ".join(filter(None, clauses)) for clauses in read]
 
 
 def check_voice(voice: str) -> None:
@@ -106,13 +113,13 @@ def _set_voice(library: ctypes.CDLL, voice: str) -> None:
         raise UnknownVoiceError(f"espeak-ng has no voice {voice!r}")
 
 
-def _read(library: ctypes.CDLL, text: str) -> str:
-    """All clauses that espeak finds in one text, joined."""
+def _read(library: ctypes.CDLL, text: str) -> list[str]:
+    """All clauses that espeak finds in one text."""
     buffer = ctypes.create_string_buffer(text.replace("\0", " ").encode("utf-8", "replace"))
     place = ctypes.c_void_p(ctypes.addressof(buffer))
     found: list[str] = []
     while place.value is not None:
         piece = library.espeak_TextToPhonemes(ctypes.byref(place), _UTF8, _IPA)
         if piece:
-            found.append(_LANGUAGE_SWITCH.sub("", piece.decode("utf-8", "replace")).strip())
-    return " ".join(filter(None, found))
+            found.append(piece.decode("utf-8", "replace").strip())
+    return found

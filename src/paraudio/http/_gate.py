@@ -15,7 +15,7 @@ from paraudio.http._core import Gate
 _METHODS: Final = "GET, POST, DELETE, OPTIONS"
 _EXPOSED: Final = (
     "X-Request-Id, X-Paraudio-Wall-Ms, X-Paraudio-Audio-Duration-Ms, X-Paraudio-RTF, "
-    "X-Paraudio-Sample-Rate, Retry-After"
+    "X-Paraudio-Sample-Rate, X-Paraudio-Warning, Retry-After"
 )
 _PREFLIGHT_SECONDS: Final = "600"
 _KEY_PROTOCOL: Final = "openai-insecure-api-key."

@@ -7,6 +7,7 @@ from paraudio.engines import Boundary, Result, StreamEvent
 from paraudio.http._render import segment_json, turn_json
 from paraudio.http._sse import EventFrames, sse
 from paraudio.http._transcripts import text_of
+from paraudio.http._warnings import warning_fields
 from paraudio.http._work import Watch
 from paraudio.spec import Json, Task
 
@@ -59,6 +60,7 @@ class HearingFrames(EventFrames[StreamEvent]):
     def _whole(self, result: Result) -> Mapping[str, Json]:
         """The event that ends the stream."""
         timing: Json = self._watch.timing(result).json()
+        told = warning_fields(result)
         rate = result.sample_rate
         if self._task == "diar":
             turns: list[Json] = [turn_json(turn, rate) for turn in result.speaker_turns]
@@ -67,8 +69,9 @@ class HearingFrames(EventFrames[StreamEvent]):
             segments: list[Json] = [segment_json(one, rate) for one in result.segments]
             whole = {"type": "speech.done", "segments": segments}
         else:
-            return {"type": "transcript.text.done", "text": text_of(result), "timing": timing}
-        return {**whole, "sample_rate": rate, "timing": timing}
+            whole = {"type": "transcript.text.done", "text": text_of(result)}
+            return {**whole, "timing": timing, **told}
+        return {**whole, "sample_rate": rate, "timing": timing, **told}
 
 
 def _boundary(boundary: Boundary, rate: int) -> Mapping[str, Json]:

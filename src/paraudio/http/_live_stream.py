@@ -24,6 +24,7 @@ from paraudio.http._live_pieces import Pieces
 from paraudio.http._prepare import prepare_live
 from paraudio.http._render import Timing
 from paraudio.http._sse import Frames, streamed
+from paraudio.http._warnings import note_warnings
 from paraudio.http._work import Watch, check_audible, lease, named
 from paraudio.lifecycle import Use
 
@@ -158,6 +159,7 @@ async def open_live(
         def checked(result: Result) -> None:
             check_audible(job, result, ask)
             exchange.core.meters.worked(use.spec.id, watch.timing(result).rtf)
+            note_warnings(exchange, result)
 
         events = LiveEvents(live, body, pieces, watch=watch, checked=checked, ask=ask)
         framed = frames(job, watch)

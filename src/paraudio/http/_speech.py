@@ -16,6 +16,7 @@ from paraudio.http._fields import Fields
 from paraudio.http._render import base64_audio, off_loop
 from paraudio.http._respond import bytes_answer, json_answer
 from paraudio.http._sse import EventFrames, Frames, no_result, sse
+from paraudio.http._warnings import warning_fields
 from paraudio.http._work import Done, Watch, open_stream, perform
 from paraudio.http._workers import Workers, check_cancelled
 
@@ -60,7 +61,7 @@ async def _whole(exchange: Exchange, ask: Ask, kind: str) -> Response:
 
     async def render(done: Done) -> Response:
         audio = _sound(done)
-        headers = {**done.timing.headers(), **_rate(audio)}
+        headers = {**done.headers(), **_rate(audio)}
         if kind == "json":
             text = await off_loop(workers, audio, base64_audio, audio, "wav")
             body: dict[str, object] = {
@@ -103,7 +104,8 @@ class DeltaFrames(EventFrames[StreamEvent]):
         audio = event.audio
         if event.result is not None:
             timing = self._watch.timing(event.result)
-            self.done = {"type": "speech.audio.done", "timing": timing.json()}
+            told = warning_fields(event.result)
+            self.done = {"type": "speech.audio.done", "timing": timing.json(), **told}
         if audio is None:
             return b""
         self._watch.delta(audio)

@@ -20,6 +20,7 @@ from paraudio.http._prepare import prepare
 from paraudio.http._render import base64_audio, off_loop, result_json
 from paraudio.http._respond import json_answer
 from paraudio.http._sse import no_result
+from paraudio.http._warnings import note_warnings, warning_headers
 from paraudio.http._work import Done, lease, perform, start_events, timing_of
 from paraudio.lifecycle import Unloaded
 from paraudio.spec import Json
@@ -35,7 +36,7 @@ async def run_task(exchange: Exchange) -> Response:
     async def render(done: Done) -> Response:
         result = done.result
         body = await off_loop(workers, result.audio, result_json, result, done.timing)
-        return json_answer(body, headers=done.timing.headers())
+        return json_answer(body, headers=done.headers())
 
     return await perform(exchange, await _read(exchange), render)
 
@@ -56,7 +57,9 @@ async def stream_task(exchange: Exchange) -> Response:
             raise no_result()
         timing = timing_of(job, result, trio.current_time() - began)
         whole = await off_loop(exchange.core.workers, result.audio, result_json, result, timing)
-        return json_answer({"events": told, "result": whole}, headers=timing.headers())
+        note_warnings(exchange, result)
+        headers = {**timing.headers(), **warning_headers(result)}
+        return json_answer({"events": told, "result": whole}, headers=headers)
 
 
 async def _event(exchange: Exchange, event: StreamEvent) -> dict[str, object]:
@@ -99,6 +102,7 @@ async def run_batch(exchange: Exchange) -> Response:
     workers = exchange.core.workers
 
     async def render(index: int, done: Done) -> dict[str, object]:
+        note_warnings(exchange, done.result)
         result = await off_loop(workers, done.result.audio, result_json, done.result, done.timing)
         return {"type": "task.batch.result", "index": index, "result": result}
 

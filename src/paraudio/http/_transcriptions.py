@@ -90,7 +90,7 @@ def _renderer(fields: Fields, form: Form | None) -> Render:
     temperature = fields.number("temperature", minimum=0, maximum=2) or 0.0
 
     async def render(done: Done) -> Response:
-        headers = done.timing.headers()
+        headers = done.headers()
         if kind in RAW:
             text = RAW[kind](done.result, done.timing)
             return bytes_answer(text.encode(), CONTENT_TYPES[kind], headers=headers)
@@ -135,7 +135,7 @@ async def create_details(exchange: Exchange) -> Response:
 
     async def render(done: Done) -> Response:
         body = {**details_json(done.result), "text": text_of(done.result)}
-        return json_answer({**body, "timing": done.timing.json()}, headers=done.timing.headers())
+        return json_answer({**body, "timing": done.timing.json()}, headers=done.headers())
 
     async with recording(exchange) as (fields, source, _):
         if fields.flag("stream"):
@@ -155,7 +155,7 @@ async def create_alignment(exchange: Exchange) -> Response:
             "words": [word_json(word, rate) for word in done.result.words],
             "timing": done.timing.json(),
         }
-        return json_answer(body, headers=done.timing.headers())
+        return json_answer(body, headers=done.headers())
 
     async with recording(exchange) as (fields, source, _):
         text = fields.filled("text", "the words that the recording says")

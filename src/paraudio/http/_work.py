@@ -19,6 +19,7 @@ from paraudio.http._exchange import Exchange
 from paraudio.http._prepare import prepare
 from paraudio.http._render import Timing
 from paraudio.http._sse import Frames, no_result, streamed
+from paraudio.http._warnings import note_warnings, warning_headers
 from paraudio.lifecycle import Use
 from paraudio.spec import ModelSpec
 
@@ -38,6 +39,10 @@ class Done:
     job: Job
     result: Result
     timing: Timing
+
+    def headers(self) -> dict[str, str]:
+        """What is measured and warned of, as headers."""
+        return {**self.timing.headers(), **warning_headers(self.result)}
 
 
 Render: TypeAlias = Callable[[Done], Awaitable[Response]]
@@ -67,6 +72,7 @@ async def perform(exchange: Exchange, ask: Ask, render: Render) -> Response:
         wall_s = trio.current_time() - began
         timing = timing_of(job, result, wall_s)
         exchange.core.meters.worked(use.spec.id, timing.rtf)
+        note_warnings(exchange, result)
         return await render(Done(use.spec, job, result, timing))
 
 
@@ -173,6 +179,7 @@ class Measured:
             if not timing.audio_s:
                 timing = Timing(timing.wall_s, self._audio_s)
             self._exchange.core.meters.worked(self._exchange.model or "", timing.rtf)
+            note_warnings(self._exchange, event.result)
         return event
 
 

@@ -174,3 +174,14 @@ def test_live_text_gives_the_samples_of_the_whole_text(model: PiperTtsModel) -> 
     assert last is not None
     assert last.audio is not None
     np.testing.assert_array_equal(last.audio.samples, spoken(model, replace(job, text=text + " ")))
+
+
+def test_letters_that_the_voice_does_not_read_are_refused_or_told(model: PiperTtsModel) -> None:
+    session = model.session()
+    cyrillic = "\N{CYRILLIC SMALL LETTER EM}\N{CYRILLIC SMALL LETTER I}\N{CYRILLIC SMALL LETTER ER}"
+    with pytest.raises(InvalidRequestError, match="Cyrillic letters") as caught:
+        session.prepare(Job(task="tts", text=cyrillic))
+    assert caught.value.param == "input"
+    result = session.run(session.prepare(Job(task="tts", text=f"Hello {cyrillic}.")), Stop())
+    assert result.audio is not None
+    assert "Cyrillic letters" in str(result.artifacts["warnings"])

@@ -17,6 +17,7 @@ from paraudio.engines._options import (
 from paraudio.engines._text import Utterance, utterances
 from paraudio.engines._values import Job, Samples
 from paraudio.engines.families._piper_phonemes import MAX_PHONEMES
+from paraudio.engines.families._piper_script import check_readable
 from paraudio.engines.families._piper_voice import PiperVoice
 from paraudio.errors import InvalidRequestError
 from paraudio.spec import Json
@@ -86,6 +87,7 @@ class Speech:
         normalize: Whether each sentence is brought to full volume.
         seed: What the noise is drawn from.
         limit: The most phonemes of one run.
+        unread: The scripts of words that the voice does not read.
     """
 
     utterances: tuple[Utterance, ...]
@@ -95,6 +97,7 @@ class Speech:
     normalize: bool
     seed: int
     limit: int
+    unread: tuple[str, ...] = ()
 
 
 def read_job(job: Job, voice: PiperVoice, *, max_characters: int, can_seed: bool) -> Speech:
@@ -114,7 +117,8 @@ def read_job(job: Job, voice: PiperVoice, *, max_characters: int, can_seed: bool
     if not text:
         raise InvalidRequestError("input must be the text to speak; it is empty", param="input")
     check_length(len(text), max_characters)
-    return replace(speech, utterances=tuple(utterances(text)))
+    unread = check_readable(voice, text)
+    return replace(speech, utterances=tuple(utterances(text)), unread=unread)
 
 
 def read_live_job(job: Job, voice: PiperVoice, *, can_seed: bool) -> Speech:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -21,6 +21,7 @@ from paraudio.engines.families._piper_request import (
     read_job,
     read_live_job,
 )
+from paraudio.engines.families._piper_script import unread, warnings
 from paraudio.engines.families._piper_voice import PiperVoice
 from paraudio.errors import InvalidRequestError
 
@@ -41,6 +42,7 @@ class _Live:
     text: GrowingText = field(default_factory=GrowingText)
     characters: int = 0
     parts: list[Samples] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
 
 
 class PiperSession:
@@ -79,7 +81,8 @@ class PiperSession:
         Raises:
             Stopped: ``stop`` was set; the session is as good as before.
         """
-        return self._whole(list(self._sound(_speech(prepared), stop)))
+        speech = _speech(prepared)
+        return self._whole(list(self._sound(speech, stop)), speech.unread)
 
     def stream(self, prepared: object, stop: Stop) -> Iterator[StreamEvent]:
         """Yield the sound of each utterance as soon as it is there, then the whole.
@@ -88,10 +91,11 @@ class PiperSession:
             Stopped: ``stop`` was set; the session is as good as before.
         """
         parts: list[Samples] = []
-        for part in self._sound(_speech(prepared), stop):
+        speech = _speech(prepared)
+        for part in self._sound(speech, stop):
             parts.append(part)
             yield StreamEvent(audio=Audio(part, self._voice.rate))
-        yield StreamEvent(result=self._whole(parts))
+        yield StreamEvent(result=self._whole(parts, speech.unread))
 
     def begin(self, job: Job, stop: Stop) -> None:  # noqa: ARG002 - takes no time
         """Check a live job.
@@ -111,6 +115,8 @@ class PiperSession:
         live, text = self._begun(), text_piece(piece)
         live.characters += len(text)
         check_length(live.characters, self._max_characters)
+        found = unread(self._voice, text)
+        live.unread += [] if found is None else found.scripts
         return self._spoken(live, live.text.push(text), stop)
 
     def finish(self, stop: Stop) -> Sequence[StreamEvent]:
@@ -124,7 +130,7 @@ class PiperSession:
         events = self._spoken(live, live.text.end(), stop)
         if not live.parts:
             raise _unspeakable()
-        return [*events, StreamEvent(result=self._whole(live.parts))]
+        return [*events, StreamEvent(result=self._whole(live.parts, live.unread))]
 
     def reset(self) -> None:
         """Forget a live job, and speak next to nothing, to prove that the model still does."""
@@ -149,10 +155,12 @@ class PiperSession:
             live.parts += self._utter(utterance, live.speech, count, stop)
         return [StreamEvent(audio=Audio(part, self._voice.rate)) for part in live.parts[before:]]
 
-    def _whole(self, parts: list[Samples]) -> Result:
+    def _whole(self, parts: list[Samples], unread: Iterable[str]) -> Result:
+        told = warnings(self._voice, unread)
         return Result(
             audio=Audio(np.concatenate(parts), self._voice.rate),
             language=self._voice.language.replace("_", "-") or None,
+            artifacts={"warnings": told} if told else {},
         )
 
     def _sound(self, speech: Speech, stop: Stop) -> Iterator[Samples]:

@@ -43,6 +43,12 @@ def kind(name: str, **fields: Schema) -> Schema:
     return thing({"type": exactly(name), **fields})
 
 
+def last_kind(name: str, **fields: Schema) -> Schema:
+    """An event that ends a stream, with what there is to warn of."""
+    told = listed(text(), "Sentences of the model on what it did in another way than asked for.")
+    return thing({"type": exactly(name), **fields, "warnings": told}, optional=("warnings",))
+
+
 def error_event() -> Schema:
     """The last event of a stream that failed."""
     return {
@@ -58,7 +64,7 @@ def spoken_events() -> Media:
             "speech.audio.delta": kind(
                 "speech.audio.delta", audio=text("pcm as base64."), sample_rate=whole(1)
             ),
-            "speech.audio.done": kind("speech.audio.done", timing=ref("Timing")),
+            "speech.audio.done": last_kind("speech.audio.done", timing=ref("Timing")),
             "error": error_event(),
         }
     )
@@ -81,7 +87,10 @@ def heard_events() -> Media:
         "diarization.delta": turns,
         "diarization.done": {**turns, "timing": timing},
     }
-    told = {name: kind(name, **fields) for name, fields in found.items()}
+    told = {
+        name: (last_kind if name.endswith(".done") else kind)(name, **fields)
+        for name, fields in found.items()
+    }
     return events({**told, "error": error_event()})
 
 
@@ -145,7 +154,8 @@ def operations(settings: Settings) -> dict[str, Operation]:
             notes="Sound in one of several formats, whole or streamed. A voice is looked for among "
             "the model's presets, the recordings in `voice_dir` and the voices of the family. "
             "A model of `piper_tts` takes texts of up to 50,000 characters, unless its "
-            "`max_characters` says otherwise. Fields that it does not know are ignored.",
+            "`max_characters` says otherwise. Fields that it does not know are ignored. What was "
+            "not done quite as asked for stands in `X-Paraudio-Warning`, or in `done`.",
             body={JSON: asks.speech(settings.default_response_format)},
             answers=_spoken(),
             errors=WORK_ERRORS,
