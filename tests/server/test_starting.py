@@ -1,11 +1,7 @@
 """Where the server listens, whom it tells, and signals that come before it serves."""
 
-import os
 import signal
 import socket
-import subprocess
-import sys
-import textwrap
 import time
 from pathlib import Path
 
@@ -79,28 +75,6 @@ async def test_each_place_of_bind_is_served(tmp_path: Path) -> None:
             assert (await client.answer()).status == 200
 
 
-async def test_inherited_sockets_are_served(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-        # As a service manager does it: the variables name the process that they are for.
-        script = textwrap.dedent(
-            f"""
-            import os, sys
-            os.dup2({listener.fileno()}, 3)
-            os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="1")
-            os.execv(sys.executable, [sys.executable, "-m", "paraudio", "serve", *sys.argv[1:]])
-            """
-        )
-        async with serving(
-            tmp_path,
-            [simulated()],
-            program=(sys.executable, "-c", script),
-            pass_fds=[listener.fileno()],
-        ) as served:
-            assert served.url == f"http://127.0.0.1:{port}"
-            assert (await served.run()).status == 200
-
-
 @pytest.mark.parametrize(
     ("place", "word"),
     [
@@ -171,31 +145,3 @@ async def test_a_journal_that_another_server_writes_is_refused_and_goes_on(tmp_p
         ended = await served.stopped()
     assert "run_ended" in [event.kind for event in ended.events]
     assert not await trio.Path(f"{journal}.1").exists()
-
-
-async def test_the_service_manager_is_told(tmp_path: Path) -> None:
-    place = tmp_path / "notify"
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-        manager.bind(str(place))
-        manager.settimeout(30)
-        environ = {"NOTIFY_SOCKET": str(place)}
-        async with in_threads(started(tmp_path, [simulated()], environ=environ)) as served:
-            assert await trio.to_thread.run_sync(manager.recv, 64) == b"READY=1"
-            served.url = (await served.heard("listening on ")).partition("on ")[2].split()[0]
-            async with await served.begin("/v1/tasks/run", {"model": "sim", "request": {}}):
-                served.signal()
-                assert await trio.to_thread.run_sync(manager.recv, 64) == b"STOPPING=1"
-            assert (await served.ended()).code == 0
-
-
-def test_an_abstract_socket_and_a_deaf_manager_are_no_trouble(tmp_path: Path) -> None:
-    script = "from paraudio.server._notify import *; notify(READY); notify(STOPPING)"
-    name = f"paraudio-test-{os.getpid()}"
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-        manager.bind(f"\0{name}")
-        manager.settimeout(30)
-        for address in (f"@{name}", str(tmp_path / "nobody")):
-            environ = {**os.environ, "NOTIFY_SOCKET": address}
-            subprocess.run([sys.executable, "-c", script], env=environ, check=True, timeout=60)
-        assert manager.recv(64) == b"READY=1"
-        assert manager.recv(64) == b"STOPPING=1"

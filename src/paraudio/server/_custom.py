@@ -53,6 +53,11 @@ class CustomListeners:
         self._ended = trio.Event()
         self._cuts: list[str] = []
 
+    @property
+    def running(self) -> int:
+        """How many have not returned."""
+        return len(self._running)
+
     async def run(self) -> None:
         """Run all of them to their ends, or until `stop`."""
         try:

@@ -47,6 +47,14 @@ class Report:
                 if self._journal is not None:
                     self._journal(Kind.CUT, what=line)
 
+    def conclude(self) -> None:
+        """Log how much was cut, at the end of what was said."""
+        count = len(self.lines)
+        if count:
+            log.warning(
+                "%d thing%s cut, so the exit code is 3", count, " was" if count == 1 else "s were"
+            )
+
     def flush(self) -> None:
         """Bring what the journal holds to its file, now; for a process that ends without exits."""
         if self._journal is not None:

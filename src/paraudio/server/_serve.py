@@ -5,9 +5,11 @@ journal. A scope's exit is the guarantee that nothing of it is left; nothing is 
 way.
 """
 
+import logging
 import signal
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -23,12 +25,13 @@ from paraudio.server._bind import open_listeners, url_of
 from paraudio.server._compose import open_isolations, resolved, runtime_settings
 from paraudio.server._custom import CustomListeners, Listener, Service
 from paraudio.server._memory import return_memory, settle_memory
-from paraudio.server._notify import READY, STOPPING, notify
+from paraudio.server._notify import READY, STOPPING, extend, feed_watchdog, notify, status
 from paraudio.server._progress import Progress, logged_progress
 from paraudio.server._report import Report
 from paraudio.server._stopping import (
     EXIT_CUT,
     EXIT_OK,
+    SLACK_S,
     Phase,
     Shutdown,
     follow_signals,
@@ -36,9 +39,12 @@ from paraudio.server._stopping import (
     watchdog,
 )
 from paraudio.server._stored import installs_cut, is_here
+from paraudio.server._waiting import Waiting
 from paraudio.spec import ModelSpec
 from paraudio.store import open_shelf
 from paraudio.transport import Limits, Server, tls_context
+
+log = logging.getLogger(__name__)
 
 Ready: TypeAlias = Callable[[str], None]
 """Told the URL once connections are accepted."""
@@ -84,9 +90,20 @@ def run(
         refused.extend(_leaves(group))
     if refused:
         raise refused[0]
+    report.conclude()
     if report.threads_left():
         leave(EXIT_CUT)
     return EXIT_CUT if report.lines else EXIT_OK
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What a drain has to do with."""
+
+    runtime: Runtime
+    front: Server
+    custom: CustomListeners
+    waiting: Waiting
 
 
 class _Serving:
@@ -118,6 +135,7 @@ class _Serving:
             async with trio.open_nursery() as process:
                 process.start_soon(follow_signals, self._shutdown, signals)
                 process.start_soon(self._leave_in_time, to_the_end)
+                process.start_soon(feed_watchdog)
                 await self._with_runtime(ready)
                 process.cancel_scope.cancel("everything has ended")
 
@@ -153,21 +171,20 @@ class _Serving:
             async with trio.open_nursery() as models:
                 await models.start(runtime.run)
                 try:
-                    here = partial(is_here, shelf)
-                    await self._with_transport(runtime, front, custom, ready, here)
+                    parts = _Parts(runtime, front, custom, Waiting(app, runtime, custom))
+                    await self._with_transport(parts, ready, partial(is_here, shelf))
                 finally:
                     runtime.stop()
             self._report.make()
 
     async def _with_transport(
         self,
-        runtime: Runtime,
-        front: Server,
-        custom: CustomListeners,
+        parts: _Parts,
         ready: Ready | None,
         here: Callable[[ModelSpec], Awaitable[bool]],
     ) -> None:
         """Own the listeners and every connection, until shutdown ends them."""
+        runtime, front, custom = parts.runtime, parts.front, parts.custom
         tls = self._settings.tls
         secure = None if tls is None else tls_context(tls.cert, tls.key)
         async with open_listeners(self._settings) as listeners, trio.open_nursery() as transport:
@@ -179,20 +196,20 @@ class _Serving:
             transport.start_soon(custom.run)
             if ready is not None:
                 ready(url)
-            notify(READY)
+            notify(READY, status(f"serving on {url}"))
             transport.start_soon(runtime.load_eager)
             transport.start_soon(runtime.survey, here)
             await self._shutdown.wait(Phase.DRAINING)
-            notify(STOPPING)
-            await self._drain(runtime, front, custom)
+            await self._drain(parts)
             runtime.stop()
             front.stop()
             custom.stop()
 
-    async def _drain(self, runtime: Runtime, front: Server, custom: CustomListeners) -> None:
+    async def _drain(self, parts: _Parts) -> None:
         """Refuse what is new and wait for what runs, at most until the second signal."""
-        runtime.drain()
-        front.drain()
+        self._announce(parts.waiting.line())
+        parts.runtime.drain()
+        parts.front.drain()
         async with trio.open_nursery() as nursery:
 
             async def skip() -> None:
@@ -200,14 +217,27 @@ class _Serving:
                 nursery.cancel_scope.cancel("a second signal skips the drain")
 
             nursery.start_soon(skip)
+            nursery.start_soon(parts.waiting.say_again, self._drain_s)
             with trio.move_on_after(self._drain_s) as bound:
-                await runtime.wait_drained()
-                await front.wait_idle()
-                await custom.wait_ended()
+                await parts.runtime.wait_drained()
+                await parts.front.wait_idle()
+                await parts.custom.wait_ended()
                 self._shutdown.advance(Phase.STOPPING, "all is drained")
             if bound.cancelled_caught:
                 self._shutdown.advance(Phase.STOPPING, "drain_timeout_ms is over")
             nursery.cancel_scope.cancel("drained, or out of time")
+        if parts.waiting.counts():
+            log.info("cancelling %s", parts.waiting.line())
+
+    def _announce(self, line: str) -> None:
+        """Say what is in progress when the drain begins, to the log and to the manager."""
+        log.info(
+            "in progress: %s; what waits in a queue is refused, the rest may take %g s",
+            line,
+            self._drain_s,
+        )
+        bound_s = self._drain_s + self._cancel_s + SLACK_S
+        notify(STOPPING, extend(bound_s), status(f"draining: {line}"))
 
     async def _leave_in_time(self, to_the_end: ExitStack) -> None:
         """End the process when the cancel phase is over, whatever is still left in it.
@@ -222,6 +252,7 @@ class _Serving:
             await self._shutdown.wait(Phase.LEAVING)
         self._shutdown.advance(Phase.LEAVING, "cancel_timeout_ms is over")
         self._report.make()
+        self._report.conclude()
         self._report.flush()
         leave(EXIT_CUT)
 
