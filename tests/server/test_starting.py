@@ -73,6 +73,9 @@ async def test_each_place_of_bind_is_served(tmp_path: Path) -> None:
         async with await connected(f"unix:{path}") as client:
             await client.ask("/health/live")
             assert (await client.answer()).status == 200
+        await served.heard(f"listening on unix:{path}")
+        told = [line.partition("listening on ")[2] for line in served.said]
+    assert list(filter(None, told)) == [f"{served.url} (stop with Ctrl-C)", f"unix:{path}"]
 
 
 @pytest.mark.parametrize(

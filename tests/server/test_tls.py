@@ -108,6 +108,24 @@ async def test_curl_speaks_over_tls_and_trusts_nobody_else(tmp_path: Path, house
         assert b"RIFF" not in plain.stdout
 
 
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
+async def test_a_unix_socket_speaks_tls_like_every_other_listener(
+    tmp_path: Path, house: House
+) -> None:
+    place = tmp_path / "paraudio.sock"
+    bind = [f"unix:{place}", "127.0.0.1:0"]
+    async with serving(tmp_path, [simulated()], tls=house.setting, bind=bind) as served:
+        tried = await served.heard("try: curl ")
+        assert f"--unix-socket {place} https://localhost{SPEECH}" in tried
+        await served.heard("listening on https://127.0.0.1:")
+        words = ("--unix-socket", str(place), "--cacert", str(house.authority))
+        done = await curl(*words, "https://localhost/health/live")
+        assert (done.returncode, json.loads(done.stdout)["status"]) == (0, "ok")
+        plain = await curl("--unix-socket", str(place), "http://localhost/health/live")
+        assert plain.returncode != 0
+        assert plain.stdout == b""
+
+
 @pytest.mark.parametrize("wrong", ["missing", "swapped"])
 async def test_a_certificate_that_cannot_be_used_is_told_at_the_start(
     tmp_path: Path, house: House, wrong: str

@@ -35,7 +35,8 @@ def log_ready(url: str, settings: Settings) -> None:
         body = f'{{"model":"{speaker}","input":"Hello!"}}'
         if url.startswith(UNIX_PREFIX):
             path = url.removeprefix(UNIX_PREFIX)
-            url = f"--unix-socket {shlex.quote(path)} http://localhost"
+            scheme = "http" if settings.tls is None else "https"
+            url = f"--unix-socket {shlex.quote(path)} {scheme}://localhost"
         log.info("try: curl %s/v1/audio/speech -d '%s' -o hello.wav", url, body)
 
 

@@ -1,5 +1,8 @@
 """``paraudio verify``: a journal against the rules of the behaviour contract."""
 
+from collections.abc import Collection
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +14,7 @@ from paraudio.errors import InvalidRequestError
 from paraudio.spec import Json
 
 if TYPE_CHECKING:
-    from paraudio.journal import Trace, Violation
+    from paraudio.journal import Reader, Violation
 
 
 @click.command(cls=Formatted, epilog=EXIT_CODES)
@@ -24,64 +27,96 @@ def command(file: Path, *, as_json: bool) -> int:
     file that show it; the last of them breaks the rule. Ends with 0 when no rule is broken, with 1
     when one is, and with 2 when FILE is no journal.
     """
-    from paraudio.journal import check  # noqa: PLC0415 - help must stay fast
-
-    trace = _read(file)
-    violations = check(trace.events)
-    if as_json:
-        print_json(_report(file, trace, violations))
-    else:
-        _print(file, trace, violations)
-    return FAILED if violations else OK
-
-
-def _read(file: Path) -> "Trace":
-    from paraudio.journal import JournalError, read  # noqa: PLC0415
-
     try:
-        return read(file)
+        found = _check(file)
     except OSError as error:
         message = f"{file} cannot be read: {error.strerror}"
         raise InvalidRequestError(message, param="file") from None
+    if as_json:
+        print_json(_report(found))
+    else:
+        _print(found)
+    return FAILED if found.violations else OK
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A journal that was read to its end, and what breaks a rule, with its lines."""
+
+    file: Path
+    reader: "Reader"
+    violations: "list[tuple[Violation, list[int]]]"
+
+
+def _check(file: Path) -> _Found:
+    """Replay a journal event by event: it may be larger than the memory.
+
+    Raises:
+        InvalidRequestError: It is no journal.
+        OSError: It cannot be read.
+    """
+    from paraudio.journal import Checker, JournalError, Reader  # noqa: PLC0415 - help must stay fast
+
+    checker = Checker()
+    try:
+        with Reader(file) as reader:
+            for event in reader:
+                checker.see(event)
+            checker.end()
     except JournalError as error:
         message = str(error).removeprefix(f"line {error.line}: ")
         raise InvalidRequestError(f"{file}:{error.line}: {message}", param="file") from None
+    violations = [(each, _lines(reader, each)) for each in checker.violations]
+    return _Found(file, reader, violations)
 
 
-def _print(file: Path, trace: "Trace", violations: "list[Violation]") -> None:
-    text = file.read_bytes().split(b"\n")
-    for violation in violations:
-        numbers = _lines(trace, violation)
-        at = numbers[-1] if numbers else 1
+def _lines(reader: "Reader", violation: "Violation") -> list[int]:
+    found = (reader.line_of(seq) for seq in violation.seqs)
+    return [number for number in found if number is not None]
+
+
+def _print(found: _Found) -> None:
+    file = found.file
+    texts = _texts(file, {number for _, lines in found.violations for number in lines})
+    for violation, lines in found.violations:
+        at = lines[-1] if lines else 1
         click.echo(f"{file}:{at}: {violation.rule}: {violation.message}")
-        for number in numbers:
-            click.echo(f"  {number}: {text[number - 1].decode(errors='replace')}")
-    if trace.torn is not None:
-        say_warning(f"line {trace.torn} was torn off and is left out")
-    count = len(violations)
-    found = "no violation" if not count else f"{count} violation{'s' if count > 1 else ''}"
-    say(f"{file}: {found} in {len(trace.events)} events")
+        for number in lines:
+            click.echo(f"  {number}: {texts.get(number, '')}")
+    if found.reader.torn is not None:
+        say_warning(f"line {found.reader.torn} was torn off and is left out")
+    count = len(found.violations)
+    what = "no violation" if not count else f"{count} violation{'s' if count > 1 else ''}"
+    say(f"{file}: {what} in {found.reader.count} events")
 
 
-def _report(file: Path, trace: "Trace", violations: "list[Violation]") -> Json:
+def _texts(file: Path, numbers: Collection[int]) -> dict[int, str]:
+    """Some lines of a file, by number; none of a pipe, which is read once."""
+    if not numbers or not file.is_file():
+        return {}
+    with file.open("rb") as lines:
+        chosen = islice(enumerate(lines, 1), max(numbers))
+        return {
+            number: line.rstrip(b"\n").decode(errors="replace")
+            for number, line in chosen
+            if number in numbers
+        }
+
+
+def _report(found: _Found) -> Json:
     return {
-        "ok": not violations,
-        "file": str(file),
-        "started": trace.header.started,
-        "events": len(trace.events),
-        "torn": trace.torn,
+        "ok": not found.violations,
+        "file": str(found.file),
+        "started": found.reader.header.started,
+        "events": found.reader.count,
+        "torn": found.reader.torn,
         "violations": [
             {
                 "rule": violation.rule,
                 "message": violation.message,
                 "events": list(violation.seqs),
-                "lines": list(_lines(trace, violation)),
+                "lines": list(lines),
             }
-            for violation in violations
+            for violation, lines in found.violations
         ],
     }
-
-
-def _lines(trace: "Trace", violation: "Violation") -> list[int]:
-    found = (trace.line_of(seq) for seq in violation.seqs)
-    return [number for number in found if number is not None]

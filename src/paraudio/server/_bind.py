@@ -6,6 +6,7 @@ import stat
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import trio
 
@@ -63,11 +64,14 @@ def _remove(path: Path, inode: int) -> None:
             path.unlink()
 
 
-def url_of(settings: Settings, listeners: list[trio.SocketListener]) -> str:
-    """The address of the first listener: a URL, or ``unix:PATH``."""
-    address = listeners[0].socket.getsockname()
+def urls_of(settings: Settings, listeners: list[trio.SocketListener]) -> list[str]:
+    """The address of each listener, in their order: a URL, or ``unix:PATH``."""
+    scheme = "http" if settings.tls is None else "https"
+    return [_url_of(scheme, listener.socket.getsockname()) for listener in listeners]
+
+
+def _url_of(scheme: str, address: Any) -> str:
     if isinstance(address, str | bytes):
         return f"{UNIX_PREFIX}{os.fsdecode(address)}"
-    scheme = "http" if settings.tls is None else "https"
     host, port = address[:2]
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

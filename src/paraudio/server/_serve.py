@@ -21,7 +21,7 @@ from paraudio.errors import ConfigError
 from paraudio.http import create_app, open_tracing
 from paraudio.journal import Journal
 from paraudio.lifecycle import Runtime
-from paraudio.server._bind import open_listeners, url_of
+from paraudio.server._bind import open_listeners, urls_of
 from paraudio.server._compose import open_isolations, resolved, runtime_settings
 from paraudio.server._custom import CustomListeners, Listener, Service
 from paraudio.server._memory import return_memory, settle_memory
@@ -47,7 +47,7 @@ from paraudio.transport import Limits, Server, tls_context
 log = logging.getLogger(__name__)
 
 Ready: TypeAlias = Callable[[str], None]
-"""Told the URL once connections are accepted."""
+"""Told the URL of the first listener once connections are accepted on all of them."""
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
@@ -65,7 +65,8 @@ def run(
 
     Args:
         settings: The whole configuration.
-        ready: Told the URL once connections are accepted.
+        ready: Told the URL of the first listener once connections are accepted; every further
+            one is logged.
         progress: How the fetch of a model is shown.
         listeners: Listeners of other kinds, which serve beside HTTP and drain with it.
 
@@ -188,7 +189,7 @@ class _Serving:
         tls = self._settings.tls
         secure = None if tls is None else tls_context(tls.cert, tls.key)
         async with open_listeners(self._settings) as listeners, trio.open_nursery() as transport:
-            url = url_of(self._settings, listeners)
+            url, *others = urls_of(self._settings, listeners)
             # Only a server that has its place may touch the file.
             await self._journal.open()
             settle_memory()
@@ -196,6 +197,8 @@ class _Serving:
             transport.start_soon(custom.run)
             if ready is not None:
                 ready(url)
+            for other in others:
+                log.info("listening on %s", other)
             notify(READY, status(f"serving on {url}"))
             transport.start_soon(runtime.load_eager)
             transport.start_soon(runtime.survey, here)
