@@ -149,6 +149,24 @@ def test_a_text_field_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     assert caught.value.param == "prompt"
 
 
+def test_all_text_fields_together_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_multipart, "MAX_FIELD_BYTES", 10)
+    sound = ("file", "a", b"x" * 100)
+    body, headers = form(("a", None, b"x" * 4), sound, ("b", None, b"x" * 6))
+    assert parsed(body, headers).fields == {"a": ["xxxx"], "b": ["xxxxxx"]}
+    body, headers = form(("a", None, b"x" * 4), sound, ("b", None, b"x" * 7))
+    with pytest.raises(PayloadTooLargeError) as caught:
+        parsed(body, headers)
+    assert caught.value.param == "b"
+
+
+@pytest.mark.parametrize("head", [b"X: " + b"a" * 10**6, b"".join([b"X: a\r\n"] * 1000)])
+def test_the_head_of_a_part_has_a_bound(head: bytes) -> None:
+    parser = FormParser(b"b")
+    with pytest.raises(InvalidRequestError):
+        parser.feed(b"--b\r\n" + head)
+
+
 def test_the_number_of_parts_has_a_bound() -> None:
     body, headers = form(*[("a", None, b"")] * (_multipart.MAX_PARTS + 1))
     with pytest.raises(PayloadTooLargeError):

@@ -11,11 +11,15 @@ from paraudio.http._exchange import Exchange
 from paraudio.http._fields import Fields, loads
 from paraudio.http._logged import shown_body
 from paraudio.http._multipart import Form, FormParser, boundary_of
+from paraudio.transport import PullBody
 
 log = logging.getLogger(__name__)
 
 INLINE_BYTES: Final = 64 * 1024
 """A body up to this size is parsed where it is read: under a millisecond, and no thread."""
+
+JSON_BYTES: Final = 256 * 2**20
+"""The largest JSON text: it is in memory several times while it is read. A form goes to disk."""
 
 PIECE_BYTES: Final = 2**20
 """How much of a large form a worker thread parses at a time."""
@@ -41,12 +45,16 @@ async def read_json(exchange: Exchange, *, empty: bool = False, or_form: bool = 
 
     Raises:
         UnsupportedMediaTypeError: The content type is another one.
+        PayloadTooLargeError: There is more than `JSON_BYTES`, or is declared, before it is read.
         InvalidRequestError: The body is no JSON object.
     """
     request, core = exchange.request, exchange.core
     if request.mimetype not in _JSON_TYPES and not request.mimetype.endswith("+json"):
         taken = "multipart/form-data or application/json" if or_form else "application/json"
         raise UnsupportedMediaTypeError(f"this route takes {taken}, not {request.mimetype!r}")
+    if isinstance(request.body, PullBody):
+        request.body.limit(min(JSON_BYTES, core.settings.max_request_body_bytes or JSON_BYTES))
+        request.body.check()
     received = [piece async for piece in pieces(request)]
     exchange.reading = False
     if sum(map(len, received)) > INLINE_BYTES:

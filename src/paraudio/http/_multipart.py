@@ -24,7 +24,7 @@ FILE_BUFFER_BYTES: Final = 2**20
 """The buffer of a file on disk; the usual 8 KB cost ten times as much."""
 
 MAX_FIELD_BYTES: Final = 16 * 2**20
-"""The longest text field."""
+"""What the text fields of one form may hold together; they are kept in memory."""
 
 MAX_PARTS: Final = 1000
 """The most parts of one form."""
@@ -160,6 +160,7 @@ class FormParser:
         self._held = 0
         self._upload: Upload | None = None
         self._text = bytearray()
+        self._text_bytes = 0
         self._name = ""
         self._headers: dict[str, bytes] = {}
         self._header = bytearray()
@@ -250,9 +251,10 @@ class FormParser:
             self._held += upload.in_memory
             return
         self._text += piece
-        if len(self._text) > MAX_FIELD_BYTES:
+        self._text_bytes += len(piece)
+        if self._text_bytes > MAX_FIELD_BYTES:
             raise PayloadTooLargeError(
-                f"the field {self._name!r} is longer than {MAX_FIELD_BYTES} bytes",
+                f"the text fields hold more than {MAX_FIELD_BYTES} bytes with {self._name!r}",
                 param=self._name,
             )
 

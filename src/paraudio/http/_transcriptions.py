@@ -71,10 +71,10 @@ def _only_file(form: Form) -> Source:
 async def create_transcription(exchange: Exchange) -> Response:
     """Write down what a recording says."""
     async with recording(exchange) as (fields, source, form):
+        render = _renderer(fields, form)  # a wrong format is wrong for a stream too
         if fields.flag("stream"):
             ask = transcription_ask(fields, source, *HEARING)
             return await open_stream(exchange, ask, partial(_frames, exchange))
-        render = _renderer(fields, form)
         return await perform(exchange, transcription_ask(fields, source, "asr"), render)
 
 
