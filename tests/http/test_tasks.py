@@ -1,16 +1,20 @@
 """``/v1/tasks/*``: any task, several jobs under one lease, bulk unloads."""
 
 import base64
+from collections.abc import AsyncIterator
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.http.client import Reply
 from tests.http.conftest import EARS, VOICE, OpenWorld, World, spec
 from tests.http.family import ScriptedFamily
+from tests.http.openapi import Document
 from tests.http.sounds import RATE, heard, sound_file, tone
 from trio.testing import MockClock
 
-from paraudio.engines import Audio, Job, Result, Segment
+from paraudio.engines import Audio, Boundary, Job, Result, Segment, StreamEvent
+from paraudio.http import _tasks
 
 RUN, BATCH, STREAM = "/v1/tasks/run", "/v1/tasks/batch", "/v1/tasks/stream"
 SOUND = base64.b64encode(sound_file()).decode()
@@ -114,6 +118,63 @@ async def test_a_stream_is_told_whole(open_world: OpenWorld, autojump_clock: Moc
         body = (await post(world, STREAM, "ears", audio_base64=SOUND)).json()
         assert "".join(event["text"] for event in body["events"]) == body["result"]["text"]
         assert world.idle()
+
+
+async def test_speakers_are_told_in_a_stream_that_is_told_whole(
+    open_world: OpenWorld, autojump_clock: MockClock
+) -> None:
+    async with open_world(spec(EARS, task="diar", session_options={"chunks": 2})) as world:
+        sound = base64.b64encode(sound_file(np.tile(tone(1.0), 4))).decode()
+        body = (await post(world, STREAM, "ears", audio_base64=sound)).json()
+        assert [event["type"] for event in body["events"]] == ["speaker_turns"] * 2
+        told = [turn for event in body["events"] for turn in event["speaker_turns"]]
+        assert told == body["result"]["speaker_turns"]
+        assert {event["sample_rate"] for event in body["events"]} == {RATE}
+
+
+@pytest.mark.parametrize(
+    ("event", "told"),
+    [
+        (StreamEvent(text="a"), {"type": "text", "text": "a"}),
+        (StreamEvent(partial=""), {"type": "partial", "text": ""}),
+        (
+            StreamEvent(boundary=Boundary("end", 7)),
+            {"type": "boundary", "kind": "end", "at_sample": 7},
+        ),
+    ],
+)
+async def test_every_kind_of_event_is_told_as_what_it_is(
+    open_world: OpenWorld,
+    autojump_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+    event: StreamEvent,
+    told: dict[str, Any],
+) -> None:
+    whole = StreamEvent(result=Result(text="a", sample_rate=RATE))
+
+    async def begun(*_: object) -> AsyncIterator[StreamEvent]:
+        return Several(event, whole)
+
+    monkeypatch.setattr(_tasks, "start_events", begun)
+    async with open_world(EARS) as world:
+        reply = await post(world, STREAM, "ears", audio_base64=SOUND)
+        assert reply.json()["events"] == [told]
+        Document({"parallel_jobs": True}).check("POST /v1/tasks/stream", reply)
+
+
+class Several:
+    """Events that are there."""
+
+    def __init__(self, *events: StreamEvent) -> None:
+        self._events = iter(events)
+
+    def __aiter__(self) -> AsyncIterator[StreamEvent]:
+        return self
+
+    async def __anext__(self) -> StreamEvent:
+        for event in self._events:
+            return event
+        raise StopAsyncIteration
 
 
 @pytest.mark.contract("phase/active_stream_or_batch")

@@ -1,5 +1,6 @@
 """``/v1/tasks/*``: any task of any model, one job or several, and bulk unloads."""
 
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Final
@@ -7,7 +8,7 @@ from typing import Final
 import trio
 from quart.wrappers import Response
 
-from paraudio.engines import Result, StreamEvent
+from paraudio.engines import Job, Result, StreamEvent
 from paraudio.errors import InvalidRequestError
 from paraudio.http._ask import Ask, bound_field, model_field, task_ask
 from paraudio.http._batch import BatchFrames, open_batch
@@ -17,7 +18,7 @@ from paraudio.http._exchange import Exchange
 from paraudio.http._fields import Fields, refusal
 from paraudio.http._multipart import MAX_PARTS
 from paraudio.http._prepare import prepare
-from paraudio.http._render import base64_audio, off_loop, result_json
+from paraudio.http._render import base64_audio, off_loop, result_json, turn_json
 from paraudio.http._respond import json_answer
 from paraudio.http._sse import no_result
 from paraudio.http._warnings import note_warnings, warning_headers
@@ -52,7 +53,7 @@ async def stream_task(exchange: Exchange) -> Response:
         async for event in await start_events(stack, use, job, ask):
             result = event.result
             if result is None:
-                told.append(await _event(exchange, event))
+                told.append(await _event(exchange, event, job))
         if result is None:
             raise no_result()
         timing = timing_of(job, result, trio.current_time() - began)
@@ -62,12 +63,25 @@ async def stream_task(exchange: Exchange) -> Response:
         return json_answer({"events": told, "result": whole}, headers=headers)
 
 
-async def _event(exchange: Exchange, event: StreamEvent) -> dict[str, object]:
+async def _event(exchange: Exchange, event: StreamEvent, job: Job) -> Mapping[str, object]:
     audio = event.audio
     if audio is None:
-        return {"type": "text", "text": event.text}
+        return _heard(event, 0 if job.audio is None else job.audio.rate)
     text = await off_loop(exchange.core.workers, audio, base64_audio, audio, "pcm")
     return {"type": "audio", "audio": text, "sample_rate": audio.rate}
+
+
+def _heard(event: StreamEvent, rate: int) -> Mapping[str, Json]:
+    """What is heard, in as few words as the route has; places count frames of the recording."""
+    if event.boundary is not None:
+        at = event.boundary.at
+        return {"type": "boundary", "kind": event.boundary.kind, "at_sample": at}
+    if event.turns:
+        turns: list[Json] = [turn_json(turn, rate) for turn in event.turns]
+        return {"type": "speaker_turns", "speaker_turns": turns, "sample_rate": rate}
+    if event.partial is not None:
+        return {"type": "partial", "text": event.partial}
+    return {"type": "text", "text": event.text or ""}
 
 
 async def _read(exchange: Exchange) -> Ask:

@@ -38,12 +38,12 @@ _BYTES: Final = {"type": "string", "format": "binary"}
 _NAMED: Final = thing({"id": text(), "name": text()})
 
 
-def kind(name: str, **fields: Schema) -> Schema:
+def kind(name: str, /, **fields: Schema) -> Schema:
     """An event of a type."""
     return thing({"type": exactly(name), **fields})
 
 
-def last_kind(name: str, **fields: Schema) -> Schema:
+def last_kind(name: str, /, **fields: Schema) -> Schema:
     """An event that ends a stream, with what there is to warn of."""
     told = listed(text(), "Sentences of the model on what it did in another way than asked for.")
     return thing({"type": exactly(name), **fields, "warnings": told}, optional=("warnings",))

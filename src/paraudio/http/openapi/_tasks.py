@@ -14,7 +14,7 @@ from paraudio.http.openapi._operation import (
     events,
     json,
 )
-from paraudio.http.openapi._schema import Schema, either, exactly, listed, ref, text, thing, whole
+from paraudio.http.openapi._schema import Schema, choice, either, listed, ref, text, thing, whole
 
 _FAILED: Final = listed(
     thing(
@@ -28,9 +28,14 @@ _FAILED: Final = listed(
 
 
 def _events_of_a_job() -> Schema:
-    told = thing({"type": exactly("text"), "text": {"type": ["string", "null"]}})
-    sound = thing({"type": exactly("audio"), "audio": text(), "sample_rate": whole(1)})
-    return thing({"events": listed(either(told, sound)), "result": ref("Result")})
+    told = (
+        kind("text", text=text("Text that stays.")),
+        kind("partial", text=text("What is heard so far; the next one replaces it.")),
+        kind("audio", audio=text("pcm as base64."), sample_rate=whole(1)),
+        kind("speaker_turns", speaker_turns=listed(ref("SpeakerTurn")), sample_rate=whole(0)),
+        kind("boundary", kind=choice(("start", "end")), at_sample=whole(0)),
+    )
+    return thing({"events": listed(either(*told)), "result": ref("Result")})
 
 
 def operations() -> dict[str, Operation]:
