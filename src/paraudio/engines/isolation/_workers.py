@@ -1,6 +1,8 @@
 """The worker processes of one load: the first, which made it, and one for each further session."""
 
+import errno
 from dataclasses import dataclass
+from typing import Final
 
 import trio
 
@@ -12,7 +14,10 @@ from paraudio.engines.isolation._pending import Care
 from paraudio.engines.isolation._replica import pickled_family, portable_load
 from paraudio.engines.worker import attempt
 from paraudio.engines.worker._messages import Abilities, Loaded
-from paraudio.errors import LoadError
+from paraudio.errors import InsufficientMemoryError, LoadError, ParaudioError, ServerBusyError
+
+_USED_UP: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN})
+"""What the system says when it has no descriptor or process left to give."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +122,8 @@ class Workers:
         child = Child(self.name, start_timeout_s=self._start_timeout_s)
         try:
             await self._nursery.start(child.run)
-        except OSError as error:  # the system has no process or descriptor left to give
-            raise LoadError(f"{self.name}: no worker process started: {error}") from error
+        except OSError as error:
+            raise _not_started(self.name, error) from error
         loading = child.call(what, "load", family, portable_load(self._load), stop=Stop())
         try:
             # Whoever is cancelled need not wait for the load to heed a stop: it can be killed.
@@ -127,3 +132,13 @@ class Workers:
         except BaseException:
             await child.end()
             raise
+
+
+def _not_started(name: str, error: OSError) -> ParaudioError:
+    """Why there is no worker: the model's fault only where the system has all that it takes."""
+    text = f"{name}: no worker process could be started: {error.strerror or error}"
+    if error.errno in _USED_UP:
+        return ServerBusyError(f"{text}; that may pass, or needs a higher limit (LimitNOFILE)")
+    if error.errno == errno.ENOMEM:
+        return InsufficientMemoryError(text)
+    return LoadError(text)
