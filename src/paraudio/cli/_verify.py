@@ -61,7 +61,7 @@ def _check(file: Path) -> _Found:
     try:
         with Reader(file) as reader:
             for event in reader:
-                checker.see(event)
+                checker.see(event, sound=True)
             checker.end()
     except JournalError as error:
         message = str(error).removeprefix(f"line {error.line}: ")

@@ -3,7 +3,7 @@
 from paraudio.journal._events import Event, Kind, Recorder, no_record
 from paraudio.journal._format import Header, JournalError
 from paraudio.journal._journal import Journal
-from paraudio.journal._read import Trace, read
+from paraudio.journal._read import Reader, Trace, read
 from paraudio.journal.checker import Checker, Violation, check
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Journal",
     "JournalError",
     "Kind",
+    "Reader",
     "Recorder",
     "Trace",
     "Violation",

@@ -5,7 +5,7 @@ Each line is one JSON object and ends with a line feed; a line without one was t
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -106,6 +106,7 @@ def _encode_facts(facts: list[dict[str, Json]]) -> list[str]:
 _AT_ONCE: Final = 256
 """Events that are encoded in one call, which lets no other thread run."""
 _ENCODER: Final = json.JSONEncoder(default=repr, separators=("\n", ":"))
+_KINDS: Final[Mapping[str, Kind]] = {kind.value: kind for kind in Kind}
 _quote: Final = json.encoder.encode_basestring_ascii
 
 
@@ -134,6 +135,8 @@ def decode_event(line: bytes, number: int) -> Event:
         JournalError: It is not an event with all its facts.
     """
     found = _object(line, number)
+    if found.get("format") == FORMAT:
+        raise JournalError(number, "another journal begins here; check each file by itself")
     match found:
         case {
             "seq": int(seq),
@@ -147,10 +150,10 @@ def decode_event(line: bytes, number: int) -> Event:
             raise JournalError(
                 number, "an event has exactly seq, at, kind, model and facts, each of its type"
             )
-    try:
-        event = Event(seq, at, Kind(kind), model, facts)
-    except ValueError as error:
-        raise JournalError(number, f"unknown kind {kind!r}") from error
+    known = _KINDS.get(kind)
+    if known is None:
+        raise JournalError(number, f"unknown kind {kind!r}")
+    event = Event(seq, at, known, model, facts)
     if (wrong := flaw(event)) is not None:
         raise JournalError(number, wrong)
     return event
@@ -159,8 +162,8 @@ def decode_event(line: bytes, number: int) -> Event:
 def _object(line: bytes, number: int) -> dict[str, Json]:
     """Read a line that must be one JSON object."""
     try:
-        found = json.loads(line)
-    except ValueError as error:
+        found = json.loads(line.decode())
+    except (ValueError, RecursionError) as error:
         raise JournalError(number, f"not JSON: {error}") from error
     if not isinstance(found, dict):
         raise JournalError(number, "not a JSON object")

@@ -30,13 +30,13 @@ class OnlyQueued(Rule):
 
     def see(self, event: Event, world: World) -> Iterator[Finding]:
         """See `Rule.see`."""
-        known, ticket = world.model(event).tickets, number(event, "ticket")
+        model, ticket = world.model(event), number(event, "ticket")
         if event.kind is not Kind.QUEUED:
-            if ticket not in known:
-                yield Finding(f"ticket {ticket} of {event.model!r} was never queued")
-        elif ticket != len(known) + 1:
+            if ticket not in model.tickets:
+                yield Finding(f"ticket {ticket} of {event.model!r} {model.absent(ticket)}")
+        elif ticket != model.entered + 1:
             yield Finding(
-                f"ticket {ticket} of {event.model!r} was queued after {len(known)} others"
+                f"ticket {ticket} of {event.model!r} was queued after {model.entered} others"
             )
 
 
@@ -236,5 +236,10 @@ class Bounds(Promise):
     def due(self, promised: Event, late_ms: float, world: World) -> Iterator[Finding]:
         """See `Promise.due`."""
         ticket = world.ticket(promised)
-        if ticket is not None and ticket.place is Place.WAITING:
+        if ticket is not None and self.stands(promised, world):
             yield Finding(f"{ticket} still waited after {late_ms:.0f} ms", (promised,))
+
+    def stands(self, promised: Event, world: World) -> bool:
+        """See `Promise.stands`."""
+        ticket = world.ticket(promised)
+        return ticket is not None and ticket.place is Place.WAITING

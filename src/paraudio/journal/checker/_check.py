@@ -1,6 +1,6 @@
 """Replaying a journal against every rule."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 
 from paraudio.journal._events import Event, Kind
@@ -16,6 +16,7 @@ from paraudio.journal.checker._admission import (
     Stranded,
     Stuck,
 )
+from paraudio.journal.checker._changes import apply
 from paraudio.journal.checker._lifecycle import (
     Abandonment,
     Configuration,
@@ -52,22 +53,34 @@ class Checker:
         self._watching = {kind: [r for r in self._rules if kind in r.kinds] for kind in Kind}
         self._world = World()
 
-    def see(self, event: Event) -> None:
-        """Look at the next event."""
-        if (wrong := flaw(event)) is not None:
+    def see(self, event: Event, *, sound: bool = False) -> None:
+        """Look at the next event.
+
+        Args:
+            event: The event.
+            sound: Whether its facts are known to be what they must be, as those from a file are.
+        """
+        if not sound and (wrong := flaw(event)) is not None:
             self.violations.append(Violation("facts", wrong, (event.seq,)))
             self._world.last = event
             return
         for rule in self._watching[event.kind]:
-            self.violations += _violations(rule, event, rule.see(event, self._world))
-        self._world.apply(event)
+            for finding in rule.see(event, self._world):
+                self._note(rule, event, finding)
+        apply(self._world, event)
 
     def end(self) -> None:
         """Look at what is left when there are no more events."""
         last = self._world.last
         if last is not None:
             for rule in self._rules:
-                self.violations += _violations(rule, last, rule.end(last, self._world))
+                for finding in rule.end(last, self._world):
+                    self._note(rule, last, finding)
+
+    def _note(self, rule: Rule, event: Event, finding: Finding) -> None:
+        """Note what a rule found at an event, with the numbers of the events that show it."""
+        seqs = {each.seq for each in (*finding.others, event) if each is not None}
+        self.violations.append(Violation(rule.name, finding.message, tuple(sorted(seqs))))
 
 
 def check(
@@ -120,10 +133,3 @@ def _rules(max_loaded_models: int, tolerance_s: float) -> tuple[Rule, ...]:
         Disconnects(tolerance_s),
         Balance(),
     )
-
-
-def _violations(rule: Rule, event: Event, findings: Iterator[Finding]) -> Iterator[Violation]:
-    """What a rule found at an event, with the numbers of the events that show it."""
-    for finding in findings:
-        seqs = {each.seq for each in (*finding.others, event) if each is not None}
-        yield Violation(rule.name, finding.message, tuple(sorted(seqs)))

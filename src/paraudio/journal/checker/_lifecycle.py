@@ -52,7 +52,7 @@ class OneLoad(Rule):
                     f"while {other.number} is {stage.value}",
                     (other.since,),
                 )
-        if named <= max(model.generations, default=0):
+        if named <= model.latest:
             yield Finding(f"{model.name!r} loads generation {named} a second time")
 
 

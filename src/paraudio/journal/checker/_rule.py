@@ -1,13 +1,16 @@
 """What a rule is, and what it finds."""
 
 import heapq
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import count
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from paraudio.journal._events import Event, Kind
-from paraudio.journal.checker._world import Place, World
+from paraudio.journal.checker._world import Place, World, number
+
+MANY: Final = 1_000
+"""Events on an agenda that are no burden."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +45,22 @@ class Agenda:
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Event]] = []
         self._count = count()
+        self._many = MANY
 
     def put(self, due: float, event: Event) -> None:
         """Remember an event until a time."""
         heapq.heappush(self._heap, (due, next(self._count), event))
+
+    @property
+    def crowded(self) -> bool:
+        """Whether there are more than twice as many events as when it was last made thinner."""
+        return len(self._heap) > self._many
+
+    def thin(self, stands: Callable[[Event], bool]) -> None:
+        """Let go of events that nobody has to look at."""
+        self._heap = [each for each in self._heap if stands(each[2])]
+        heapq.heapify(self._heap)
+        self._many = max(MANY, 2 * len(self._heap))
 
     def before(self, now: float) -> Iterator[Event]:
         """Take out the events whose time has passed, the earliest first."""
@@ -91,6 +106,8 @@ class Promise(Rule):
         """See `Rule.see`."""
         yield from self._overdue(event.at, world)
         yield from self.note(event, world)
+        if self._due.crowded:
+            self._due.thin(lambda promised: self.stands(promised, world))
 
     def end(self, last: Event, world: World) -> Iterator[Finding]:
         """See `Rule.end`."""
@@ -103,6 +120,11 @@ class Promise(Rule):
     def note(self, event: Event, world: World) -> Iterator[Finding]:
         """Make the promises of an event, and judge it."""
         raise NotImplementedError
+
+    def stands(self, promised: Event, world: World) -> bool:
+        """Whether a promise still has to be looked at when it is due."""
+        del promised, world
+        return True
 
     def due(self, promised: Event, late_ms: float, world: World) -> Iterator[Finding]:
         """Judge an event that made a promise, so long after it."""
@@ -117,7 +139,8 @@ def unleased(event: Event, world: World, what: str) -> Iterator[Finding]:
     """What is wrong if the ticket of an event holds no lease."""
     ticket = world.ticket(event)
     if ticket is None:
-        yield Finding(f"{what} under ticket {event.facts['ticket']}, which was never queued")
+        absent = world.model(event).absent(number(event, "ticket"))
+        yield Finding(f"{what} under ticket {event.facts['ticket']}, which {absent}")
     elif ticket.place is not Place.HELD:
         yield Finding(
             f"{what} under {ticket}, which is {ticket.place.value}",

@@ -1,14 +1,16 @@
 """What a journal says that the world looks like, replayed event by event.
 
 The world believes everything: an event that breaks a rule changes it as well as that makes sense,
-so that one violation does not drag others behind it. Judging is the rules' business.
+so that one violation does not drag others behind it. Judging is the rules' business. What is over
+is forgotten after a while, so a journal of any length needs no more memory than what goes on in it
+at one time.
 """
 
+from collections import deque
 from dataclasses import dataclass, field
 from enum import StrEnum
-from math import inf
 
-from paraudio.journal._events import Event, Kind
+from paraudio.journal._events import Event
 from paraudio.spec import Json
 
 
@@ -109,10 +111,14 @@ class Model:
         resized: The slots that it will have when its manager releases, or None.
         config: The number of its configuration, or None before it is registered.
         state: Its state, or None before anything told.
-        tickets: Every ticket that was queued, by number.
+        entered: How many tickets were queued.
+        tickets: Those that wait or hold a lease, and the latest that are over, by number.
+        over: The numbers of those that are over, in the order in which they ended.
         waiting: Tickets that wait, in the order of queueing.
         held: Tickets that hold a lease.
-        generations: Every generation, by number.
+        latest: The greatest number of a generation.
+        generations: Those that are unfinished, and the latest that are finished, by number.
+        finished: The numbers of the finished ones, in the order in which they ended.
         unfinished: Those that are neither failed nor destroyed, by number.
         runs: Runs that have not ended, by ticket.
         abandoned: Calls that were given up and still run, by number.
@@ -124,14 +130,22 @@ class Model:
     resized: int | None = None
     config: int | None = None
     state: str | None = None
+    entered: int = 0
     tickets: dict[int, Ticket] = field(default_factory=dict)
+    over: deque[int] = field(default_factory=deque)
     waiting: dict[int, Ticket] = field(default_factory=dict)
     held: dict[int, Ticket] = field(default_factory=dict)
+    latest: int = 0
     generations: dict[int, Generation] = field(default_factory=dict)
+    finished: deque[int] = field(default_factory=deque)
     unfinished: dict[int, Generation] = field(default_factory=dict)
     runs: dict[int, Run] = field(default_factory=dict)
     abandoned: dict[int, Event] = field(default_factory=dict)
     given_up: int = 0
+
+    def absent(self, ticket: int) -> str:
+        """What is to be said of a ticket that is not known."""
+        return "was over long ago" if 0 < ticket <= self.entered else "was never queued"
 
     @property
     def head(self) -> Ticket | None:
@@ -160,7 +174,7 @@ class World:
 
     Attributes:
         models: What is known of each model.
-        requests: The tickets of each request.
+        requests: The tickets of each request that wait or hold a lease.
         phase: The phase of the server, or None before the first.
         cuts: How many things shutdown did not wait for.
         last: The latest event, or None.
@@ -175,7 +189,10 @@ class World:
     def model(self, event: Event) -> Model:
         """The model that an event happened to."""
         name = event.model or ""
-        return self.models.setdefault(name, Model(name))
+        found = self.models.get(name)
+        if found is None:
+            found = self.models[name] = Model(name)
+        return found
 
     def ticket(self, event: Event) -> Ticket | None:
         """The ticket that an event names, if it was ever queued."""
@@ -189,23 +206,6 @@ class World:
     def phase_is(self, *phases: str) -> bool:
         """Whether the server is in one of these phases."""
         return self.phase is not None and self.phase.facts["phase"] in phases
-
-    def apply(self, event: Event) -> None:
-        """Change the world as an event says."""
-        match event.kind:
-            case Kind.PHASE:
-                self.phase = event
-            case Kind.CUT:
-                self.cuts += 1
-            case Kind.DISCONNECTED | Kind.REFUSED | Kind.INSPECTED:
-                pass
-            case Kind.QUEUED:
-                ticket = _queue(self.model(event), event)
-                if ticket.request is not None:
-                    self.requests.setdefault(ticket.request, []).append(ticket)
-            case _:
-                _CHANGES[event.kind](self.model(event), event)
-        self.last = event
 
 
 def number(event: Event, fact: str) -> int:
@@ -223,170 +223,3 @@ def numbers(event: Event, fact: str) -> tuple[int, ...]:
     """A fact that is a list of numbers."""
     value: Json = event.facts[fact]
     return tuple(each for each in value if isinstance(each, int)) if isinstance(value, list) else ()
-
-
-def _queue(model: Model, event: Event) -> Ticket:
-    bound_ms, request = event.facts["bound_ms"], event.facts["request"]
-    ticket = Ticket(
-        model=model.name,
-        number=number(event, "ticket"),
-        manager=event.facts["manager"] is True,
-        request=request if isinstance(request, str) else None,
-        queued=event,
-        deadline=event.at + bound_ms / 1000 if isinstance(bound_ms, int) else inf,
-    )
-    model.tickets[ticket.number] = model.waiting[ticket.number] = ticket
-    return ticket
-
-
-def _grant(model: Model, event: Event) -> None:
-    ticket = model.tickets.get(number(event, "ticket"))
-    if ticket is None:
-        return
-    model.waiting.pop(ticket.number, None)
-    model.held[ticket.number] = ticket
-    ticket.place = Place.HELD
-    ticket.slots = numbers(event, "slots")
-    ticket.granted = event
-    ticket.config = model.config
-    if ticket.manager and model.slots is None:
-        model.slots = len(ticket.slots)
-
-
-def _leave(model: Model, event: Event) -> None:
-    ticket = model.waiting.pop(number(event, "ticket"), None)
-    if ticket is not None:
-        ticket.place = Place.LEFT
-
-
-def _release(model: Model, event: Event) -> None:
-    ticket = model.held.pop(number(event, "ticket"), None)
-    if ticket is None:
-        return
-    ticket.place = Place.RELEASED
-    ticket.stuck = False
-    if ticket.manager and model.resized is not None:
-        model.slots, model.resized = model.resized, None
-
-
-def _stick(model: Model, event: Event) -> None:
-    _set_stuck(model, event, stuck=True)
-
-
-def _free(model: Model, event: Event) -> None:
-    _set_stuck(model, event, stuck=False)
-
-
-def _set_stuck(model: Model, event: Event, *, stuck: bool) -> None:
-    ticket = model.held.get(number(event, "ticket"))
-    if ticket is not None:
-        ticket.stuck = stuck
-
-
-def _resize(model: Model, event: Event) -> None:
-    model.resized = number(event, "slots")
-
-
-def _register(model: Model, event: Event) -> None:
-    model.config = number(event, "config")
-    if model.slots is None:
-        model.slots = number(event, "slots")
-    for ticket in model.held.values():  # the registration's own, which came before
-        ticket.config = model.config
-
-
-def _commit(model: Model, event: Event) -> None:
-    model.config = number(event, "config")
-
-
-def _set_state(model: Model, event: Event) -> None:
-    model.state = text(event, "to")
-
-
-def _start_load(model: Model, event: Event) -> None:
-    _move(Stage.LOADING, model, event).config = number(event, "config")
-
-
-def _move(stage: Stage, model: Model, event: Event) -> Generation:
-    """Bring the generation that an event names to a stage; one that is not known begins so."""
-    named = number(event, "generation")
-    generation = model.generations.setdefault(named, Generation(named, None, None, event, stage))
-    generation.stage = stage
-    generation.since = event
-    ticket = event.facts.get("ticket")
-    generation.ticket = ticket if isinstance(ticket, int) else None
-    model.unfinished.pop(named, None)
-    if stage not in (Stage.FAILED, Stage.DESTROYED):
-        model.unfinished[named] = generation
-    return generation
-
-
-def _fail_load(model: Model, event: Event) -> None:
-    _move(Stage.FAILED, model, event)
-
-
-def _publish(model: Model, event: Event) -> None:
-    _move(Stage.PUBLISHED, model, event)
-
-
-def _retire(model: Model, event: Event) -> None:
-    _move(Stage.RETIRED, model, event)
-
-
-def _destroy(model: Model, event: Event) -> None:
-    _move(Stage.DESTROYED, model, event)
-
-
-def _bind(model: Model, event: Event) -> None:
-    ticket = model.tickets.get(number(event, "ticket"))
-    if ticket is not None:
-        ticket.bound = event
-
-
-def _start_run(model: Model, event: Event) -> None:
-    run = Run(
-        request=text(event, "request"),
-        ticket=number(event, "ticket"),
-        slot=number(event, "slot"),
-        generation=number(event, "generation"),
-        started=event,
-    )
-    model.runs[run.ticket] = run
-    if run.ticket in model.tickets:
-        model.tickets[run.ticket].ran = True
-
-
-def _end_run(model: Model, event: Event) -> None:
-    model.runs.pop(number(event, "ticket"), None)
-
-
-def _abandon(model: Model, event: Event) -> None:
-    model.given_up = number(event, "call")
-    model.abandoned[model.given_up] = event
-
-
-def _return(model: Model, event: Event) -> None:
-    model.abandoned.pop(number(event, "call"), None)
-
-
-_CHANGES = {
-    Kind.GRANTED: _grant,
-    Kind.LEFT: _leave,
-    Kind.RELEASED: _release,
-    Kind.STUCK: _stick,
-    Kind.FREED: _free,
-    Kind.RESIZED: _resize,
-    Kind.REGISTERED: _register,
-    Kind.COMMITTED: _commit,
-    Kind.STATE: _set_state,
-    Kind.LOAD_STARTED: _start_load,
-    Kind.LOAD_FAILED: _fail_load,
-    Kind.PUBLISHED: _publish,
-    Kind.RETIRED: _retire,
-    Kind.DESTROYED: _destroy,
-    Kind.ABANDONED: _abandon,
-    Kind.RETURNED: _return,
-    Kind.BOUND: _bind,
-    Kind.RUN_STARTED: _start_run,
-    Kind.RUN_ENDED: _end_run,
-}
