@@ -145,6 +145,41 @@ def test_several_faults_of_one_model_are_listed_at_once(cli: Cli, tmp_path: Path
     ]
 
 
+def test_what_the_schema_and_what_the_families_refuse_is_listed_at_once(
+    cli: Cli, tmp_path: Path
+) -> None:
+    simulated = {"family": "simulated", "path": "", "task": "tts"}
+    wrong = {"load_options": {"capacity": 17}}
+    models = [
+        {"id": "a", **simulated, "slots": 2, "lazzy": True, "isolation": "thred", **wrong},
+        {"id": "b", **simulated, **wrong},
+        {"id": "b", **simulated, **wrong},
+        {"id": "c", "family": "nobody", "path": 5, "task": "tts", **wrong},
+        {"id": "d", "family": 5, "path": "", "task": "tts", **wrong},
+        "no object",
+    ]
+    settings = {"port": -1, "parallel_jobs": "perhaps", "models": models}
+    result = cli("config", "check", str(write(tmp_path, settings)), "--json")
+    assert result.exit_code == 2
+    problems = json.loads(result.stdout)["problems"]
+    keys = [one["key"] for one in problems]
+    assert sorted(keys) == [
+        "models[0].isolation",
+        "models[0].lazzy",
+        "models[0].load_options.capacity",
+        "models[0].slots",
+        "models[1].load_options.capacity",
+        "models[2].id",
+        "models[2].load_options.capacity",
+        "models[3].path",
+        "models[4].family",
+        "models[5]",
+        "parallel_jobs",
+        "port",
+    ]
+    assert all(one["source"].startswith(f"{tmp_path}/") for one in problems)
+
+
 def test_right_with_warnings_is_said_with_their_number(cli: Cli, tmp_path: Path) -> None:
     path = write(tmp_path, {"models": [MODEL]})
     result = cli("config", "check", str(path))

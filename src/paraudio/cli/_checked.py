@@ -9,7 +9,7 @@ import trio
 
 from paraudio.cli._families import OnlyTasks
 from paraudio.cli._output import meant
-from paraudio.config import STORE_PREFIX, Loaded, Problem, SettingsError, load
+from paraudio.config import STORE_PREFIX, Draft, Loaded, Problem, SettingsError, draft
 from paraudio.engines import Family
 from paraudio.engines.catalog import families
 from paraudio.engines.isolation import Isolation, open_process_isolation, open_thread_isolation
@@ -32,26 +32,27 @@ def load_checked(
     Raises:
         SettingsError: Something is wrong; everything that is, with its source.
     """
-    loaded = load(config=config, environ=environ, flags=flags, tasks=OnlyTasks())
-    problems = trio.run(_model_problems, loaded)
-    if problems:
-        raise SettingsError(problems)
-    return loaded
+    found = draft(config=config, environ=environ, flags=flags, tasks=OnlyTasks())
+    told = {problem.key for problem in found.problems}
+    more = [problem for problem in trio.run(_model_problems, found) if problem.key not in told]
+    if found.problems or more:
+        raise SettingsError([*found.problems, *more])
+    return found.loaded()
 
 
-async def _model_problems(loaded: Loaded) -> list[Problem]:
+async def _model_problems(found: Draft) -> list[Problem]:
     """What a runtime would refuse: an unknown family, task or option of a configured model."""
     problems = []
-    settings, known = loaded.settings, families()
-    policy = RuntimeSettings(parallel_jobs=settings.parallel_jobs, isolation=settings.isolation)
+    known = families()
+    policy = RuntimeSettings(parallel_jobs=found.parallel_jobs, isolation=found.isolation)
     async with open_thread_isolation() as thread, open_process_isolation() as process:
         isolations: dict[IsolationName, Isolation] = {"thread": thread, "process": process}
         runtime = Runtime(policy, families=known, isolations=isolations)
-        for index, spec in enumerate(settings.models):
+        for index, spec in found.specs.items():
             first: dict[str | None, ParaudioError] = {}
             for error in (*_refusals(spec, runtime, known), *_store_refusals(spec)):
                 first.setdefault(error.param, error)
-            problems += [_problem(error, index, loaded) for error in first.values()]
+            problems += [_problem(error, index, found) for error in first.values()]
     return problems
 
 
@@ -77,6 +78,8 @@ def _without(spec: ModelSpec, param: str, known: Mapping[str, Family]) -> ModelS
     changed: dict[str, Any] = {}
     if isinstance(given, Mapping) and name in given:
         changed[field] = {key: value for key, value in given.items() if key != name}
+    elif field == "id":
+        changed[field] = f"{given} again"  # that it is taken was told already
     elif field == "isolation" and given is not None:
         changed[field] = None
     elif field == "task" and spec.family in known and given not in known[spec.family].tasks:
@@ -104,8 +107,8 @@ def _store_refusals(spec: ModelSpec) -> Iterator[ParaudioError]:
             yield ConfigError(f"{spec.path} does {entry.task}, not {spec.task}", param="task")
 
 
-def _problem(error: ParaudioError, index: int, loaded: Loaded) -> Problem:
+def _problem(error: ParaudioError, index: int, found: Draft) -> Problem:
     steps = error.param.split(".") if error.param else []
     key = ".".join([f"models[{index}]", *steps])
-    source = loaded.origins.of(("models", index, *steps))
+    source = found.origins.of(("models", index, *steps))
     return Problem(key, f"{key}: {error.message}", "" if source == "default" else source)

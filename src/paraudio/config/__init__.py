@@ -4,7 +4,7 @@ from paraudio.config._address import INHERITED, UNIX_PREFIX, split_address
 from paraudio.config._defaults import DEFAULT_MODELS
 from paraudio.config._describe import ConfigEntry, describe, model_json
 from paraudio.config._layers import SettingInfo, flag_name, settings_info, variable_name
-from paraudio.config._load import Loaded, Origins, load, load_settings
+from paraudio.config._load import Draft, Loaded, Origins, draft, load, load_settings
 from paraudio.config._model import STORE_PREFIX, parse_model
 from paraudio.config._problems import ModelObjectError, Problem, SettingsError, nearest
 from paraudio.config._schema import LiveIngest, Settings, Tls
@@ -15,6 +15,7 @@ __all__ = [
     "STORE_PREFIX",
     "UNIX_PREFIX",
     "ConfigEntry",
+    "Draft",
     "LiveIngest",
     "Loaded",
     "ModelObjectError",
@@ -25,6 +26,7 @@ __all__ = [
     "SettingsError",
     "Tls",
     "describe",
+    "draft",
     "flag_name",
     "load",
     "load_settings",

@@ -1,7 +1,9 @@
 """File, environment and flags made one checked configuration."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,7 @@ from paraudio.config._problems import (
     shown,
 )
 from paraudio.config._schema import Settings
-from paraudio.spec import ModelSpec, Task
+from paraudio.spec import IsolationName, ModelSpec, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,40 @@ class Loaded:
     warnings: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What could be understood of a configuration, and all that is wrong with it.
+
+    Attributes:
+        settings: What holds, or None where a setting is wrong.
+        specs: The models by their places in the list. Of an object that is wrong, what is left
+            without its wrong keys, if that is a model.
+        parallel_jobs: The policy, as far as it is said.
+        isolation: Where sessions run, as far as that is said.
+        origins: Where each setting was said.
+        warnings: What is not wrong but worth a line.
+        problems: What is wrong, each with its source.
+    """
+
+    settings: Settings | None
+    specs: Mapping[int, ModelSpec]
+    parallel_jobs: bool
+    isolation: IsolationName
+    origins: Origins
+    warnings: tuple[str, ...]
+    problems: tuple[Problem, ...]
+
+    def loaded(self) -> Loaded:
+        """The complete configuration.
+
+        Raises:
+            SettingsError: Something is wrong.
+        """
+        if self.problems or self.settings is None:
+            raise SettingsError(self.problems)
+        return Loaded(self.settings, self.origins, self.warnings)
+
+
 def load_settings(
     *, config: Path | None, environ: Mapping[str, str], flags: Mapping[str, object]
 ) -> Settings:
@@ -91,6 +127,23 @@ def load(
     Raises:
         SettingsError: A `ConfigError` that says everything that is wrong, each with its source.
     """
+    return draft(config=config, environ=environ, flags=flags, tasks=tasks).loaded()
+
+
+def draft(
+    *,
+    config: Path | None,
+    environ: Mapping[str, str],
+    flags: Mapping[str, object],
+    tasks: Mapping[str, Task] | None = None,
+) -> Draft:
+    """Merge and check the configuration, and keep also what is right of one that is wrong.
+
+    Takes what `load` takes.
+
+    Raises:
+        SettingsError: The file cannot be read.
+    """
     document = None if config is None else read_document(config)
     layers = (environment_layer(environ), flag_layer(flags))
     origins = Origins(document, layers)
@@ -98,15 +151,23 @@ def load(
     for layer in layers:
         tree = overlay(tree, layer)
     objects = tree.pop("models", None)
-    specs, problems = _models(objects, tree, document, tasks)
-    settings, more = _settings(tree, specs)
+    specs, whole, problems = _models(objects, tree, document, tasks)
+    settings, more = _settings(tree, tuple(specs[index] for index in whole))
     problems = [*more, *problems]
+    warnings = [warning for layer in layers for warning in layer.warnings]
     if settings is not None:
         problems += _unusable_paths(settings)
-    if problems or settings is None:
-        raise SettingsError([_with_source(problem, origins) for problem in problems])
-    warnings = [warning for layer in layers for warning in layer.warnings]
-    return Loaded(settings, origins, (*warnings, *_warnings(settings, document)))
+        warnings += _warnings(settings, document)
+    isolation = tree.get("isolation")
+    return Draft(
+        settings,
+        specs,
+        parallel_jobs=tree.get("parallel_jobs") is True,
+        isolation="process" if isolation == "process" else "thread",
+        origins=origins,
+        warnings=tuple(warnings),
+        problems=tuple(_with_source(problem, origins) for problem in problems),
+    )
 
 
 def _absolute_paths(document: Document | None) -> dict[str, Any]:
@@ -136,26 +197,39 @@ def _models(
     tree: Mapping[str, Any],
     document: Document | None,
     tasks: Mapping[str, Task] | None,
-) -> tuple[tuple[ModelSpec, ...], list[Problem]]:
-    """The specs of ``models``; those that are wrong are left out and said."""
+) -> tuple[dict[int, ModelSpec], list[int], list[Problem]]:
+    """The specs of ``models``, which of them are whole, and what is wrong with the others."""
     if document is None:
-        return _eager(DEFAULT_MODELS, tree), []
+        specs = dict(enumerate(_eager(DEFAULT_MODELS, tree)))
+        return specs, list(specs), []
     if objects is None and "models" not in document.data:
-        return (), []
+        return {}, [], []
     if not isinstance(objects, list):
         message = f"models must be a list of model objects, not {shown(objects)}"
-        return (), [Problem("models", message, place=("models",))]
-    specs: dict[int, ModelSpec] = {}
-    problems = []
+        return {}, [], [Problem("models", message, place=("models",))]
+    specs, whole, problems = {}, [], []
     for index, item in enumerate(objects):
+        parse = partial(_model, index=index, tree=tree, base=document.path.parent, tasks=tasks)
         try:
-            specs[index] = _model(item, index, tree, document.path.parent, tasks)
+            specs[index] = parse(item)
+            whole.append(index)
         except ModelObjectError as error:
             problems += [
                 replace(problem, place=("models", index, *problem.place))
                 for problem in error.problems
             ]
-    return tuple(specs.values()), [*problems, *_same_ids(objects)]
+            if (rest := _rest(item, error.problems)) is not None:
+                with suppress(ModelObjectError):
+                    specs[index] = parse(rest)
+    return specs, whole, [*problems, *_same_ids(objects)]
+
+
+def _rest(item: object, problems: Sequence[Problem]) -> dict[str, Any] | None:
+    """What a model object has besides its wrong keys."""
+    if not isinstance(item, dict):
+        return None
+    wrong = {problem.place[0] for problem in problems if problem.place}
+    return {key: value for key, value in item.items() if key not in wrong}
 
 
 def _model(
