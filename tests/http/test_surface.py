@@ -330,3 +330,23 @@ def test_what_such_a_configuration_leaves_out_is_what_it_would_say(tmp_path: Pat
             assert getattr(settings, key) == value, key
     assert (settings.ui_enabled, settings.ui_management) == (False, False)
     assert settings.models == ()
+
+
+async def test_files_in_the_folder_of_a_model_may_be_named_in_requests_to_it_alone(
+    open_scripted: OpenWorld, tmp_path: Path
+) -> None:
+    for name in ("ears", "others"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.wav").write_bytes(sound_file(tone(0.2)))
+    family = ScriptedFamily(lambda _: Result(text="heard"))
+    models = [
+        spec(EARS, id=name, path=str(tmp_path / name) if name != "none" else "")
+        for name in ("ears", "others", "none")
+    ]
+    async with open_scripted(family, *models) as world:
+        for model in ("ears", "others", "none"):
+            for name in ("ears", "others"):
+                path = str(tmp_path / name / "a.wav")
+                body = {"model": model, "audio": path}
+                reply = await world.client.post("/v1/audio/transcriptions", body)
+                assert reply.status == (200 if model == name else 400), (model, name)
