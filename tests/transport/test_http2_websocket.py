@@ -203,25 +203,31 @@ async def test_a_handler_that_does_not_read_holds_its_own_stream_up_only() -> No
             await settle()
 
 
-async def test_the_server_closes_with_a_code_and_waits_for_the_answer() -> None:
+@pytest.mark.parametrize("stays", [True, False], ids=["it stays", "it ends"])
+async def test_the_server_closes_with_a_code_and_waits_for_the_answer(stays: bool) -> None:
     finished = Scope()
 
     async def close(scope: Message, receive: Receive, send: Send) -> None:
         await accept(receive, send)
         with finished:
             await send({"type": "websocket.close", "code": 4321, "reason": "enough"})
-            assert (await receive())["type"] == "websocket.disconnect"
+            if stays:
+                assert (await receive())["type"] == "websocket.disconnect"
 
     async with serving(websockets(close)) as served:
         websocket = await open_h2ws(served)
         closed = await websocket.closed()
         assert (closed.code, closed.reason) == (4321, "enough")
+        await settle()
+        assert (await websocket.client.ask(b"/plain")).body == b"/plain"
+        assert websocket.answer.reset is None
         await websocket.send(closed.response())
         await websocket.end()
         await finished.ended.wait()
         assert not finished.cancelled
-        got = await websocket.client.answer(websocket.stream)
-        assert (got.ended, got.reset) == (True, None)
+        assert (await websocket.client.ask(b"/plain")).body == b"/plain"
+        answer = websocket.answer
+        assert (answer.ended, answer.reset) == (True, None)
 
 
 async def test_a_client_that_does_not_answer_a_close_is_not_waited_for_for_long(
