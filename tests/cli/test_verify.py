@@ -25,12 +25,14 @@ async def write(path: Path) -> None:
         record(Kind.QUEUED, "m", ticket=1, manager=False, bound_ms=None, request="a")
         record(Kind.GRANTED, "m", ticket=1, slots=[0])
         record(Kind.RELEASED, "m", ticket=1, slots=[0])
+        for phase in ("running", "draining", "stopping", "stopped"):
+            record(Kind.PHASE, phase=phase)
 
 
 def test_a_journal_that_keeps_the_rules(cli: Cli, journal: Path) -> None:
     result = cli("verify", str(journal))
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == f"{journal}: no violation in 4 events\n"
+    assert result.stderr == f"{journal}: no violation in 8 events\n"
 
 
 def test_a_violation_is_shown_with_its_lines(cli: Cli, journal: Path) -> None:
@@ -46,7 +48,7 @@ def test_a_violation_is_shown_with_its_lines(cli: Cli, journal: Path) -> None:
     shown = result.stdout.splitlines()
     assert shown[0].startswith(f"{journal}:3: ")
     assert f"  3: {lines[2].rstrip()}" in shown
-    assert " in 4 events" in result.stderr
+    assert " in 8 events" in result.stderr
 
     result = cli("verify", str(journal), "--json")
     assert result.exit_code == 1
@@ -59,14 +61,29 @@ def test_a_violation_is_shown_with_its_lines(cli: Cli, journal: Path) -> None:
 
 def test_json_of_a_good_journal(cli: Cli, journal: Path) -> None:
     found = json.loads(cli("verify", str(journal), "--json").stdout)
-    assert (found["ok"], found["events"], found["violations"]) == (True, 4, [])
+    assert (found["ok"], found["events"], found["violations"]) == (True, 8, [])
     assert found["torn"] is None
+    assert found["stopped"] is True
 
 
 def test_a_torn_line_is_told_and_left_out(cli: Cli, journal: Path) -> None:
     journal.write_bytes(journal.read_bytes()[:-1])
     result = cli("verify", str(journal))
-    assert "warning: line 5 was torn off and is left out" in result.stderr
+    assert "warning: line 9 was torn off and is left out" in result.stderr
+
+
+@pytest.mark.parametrize("phases", [0, 1, 3])
+def test_a_server_that_does_not_say_that_it_stopped_is_warned_of(
+    cli: Cli, journal: Path, phases: int
+) -> None:
+    kept = journal.read_text().splitlines(keepends=True)
+    journal.write_text("".join(kept[: 5 + phases]))
+    result = cli("verify", str(journal))
+    assert (result.exit_code, result.stdout) == (0, "")
+    warning, _ = result.stderr.splitlines()
+    assert warning.startswith("warning: the server did not end by itself, or still runs: ")
+    found = json.loads(cli("verify", str(journal), "--json").stdout)
+    assert (found["ok"], found["stopped"]) == (True, False)
 
 
 def test_what_is_no_journal_ends_with_2(cli: Cli, journal: Path, tmp_path: Path) -> None:

@@ -24,8 +24,9 @@ def command(file: Path, *, as_json: bool) -> int:
     """Replay a journal against the rules and print each violation.
 
     FILE is what `paraudio serve --journal FILE` wrote. Each violation comes with the lines of the
-    file that show it; the last of them breaks the rule. Ends with 0 when no rule is broken, with 1
-    when one is, and with 2 when FILE is no journal.
+    file that show it; the last of them breaks the rule. A journal in which the server does not say
+    that it stopped is warned of: what happened last may be missing. Ends with 0 when no rule is
+    broken, with 1 when one is, and with 2 when FILE is no journal.
     """
     try:
         found = _check(file)
@@ -41,10 +42,19 @@ def command(file: Path, *, as_json: bool) -> int:
 
 @dataclass(frozen=True)
 class _Found:
-    """A journal that was read to its end, and what breaks a rule, with its lines."""
+    """A journal that was read to its end.
+
+    Attributes:
+        file: The file.
+        reader: What was read.
+        stopped: Whether the server says that it stopped, as only one does that ends by itself; what
+            it cut may stand behind that.
+        violations: What breaks a rule, each with its lines.
+    """
 
     file: Path
     reader: "Reader"
+    stopped: bool
     violations: "list[tuple[Violation, list[int]]]"
 
 
@@ -55,19 +65,21 @@ def _check(file: Path) -> _Found:
         InvalidRequestError: It is no journal.
         OSError: It cannot be read.
     """
-    from paraudio.journal import Checker, JournalError, Reader  # noqa: PLC0415 - help must stay fast
+    from paraudio.journal import Checker, JournalError, Kind, Reader  # noqa: PLC0415 - help must stay fast
 
-    checker = Checker()
+    checker, phase = Checker(), None
     try:
         with Reader(file) as reader:
             for event in reader:
                 checker.see(event, sound=True)
+                if event.kind is Kind.PHASE:
+                    phase = event.facts["phase"]
             checker.end()
     except JournalError as error:
         message = str(error).removeprefix(f"line {error.line}: ")
         raise InvalidRequestError(f"{file}:{error.line}: {message}", param="file") from None
     violations = [(each, _lines(reader, each)) for each in checker.violations]
-    return _Found(file, reader, violations)
+    return _Found(file, reader, phase == "stopped", violations)
 
 
 def _lines(reader: "Reader", violation: "Violation") -> list[int]:
@@ -85,6 +97,11 @@ def _print(found: _Found) -> None:
             click.echo(f"  {number}: {texts.get(number, '')}")
     if found.reader.torn is not None:
         say_warning(f"line {found.reader.torn} was torn off and is left out")
+    if not found.stopped:
+        say_warning(
+            "the server did not end by itself, or still runs: it does not say that it stopped, so "
+            "what happened last may be missing"
+        )
     count = len(found.violations)
     what = "no violation" if not count else f"{count} violation{'s' if count > 1 else ''}"
     say(f"{file}: {what} in {found.reader.count} events")
@@ -110,6 +127,7 @@ def _report(found: _Found) -> Json:
         "started": found.reader.header.started,
         "events": found.reader.count,
         "torn": found.reader.torn,
+        "stopped": found.stopped,
         "violations": [
             {
                 "rule": violation.rule,
