@@ -1,10 +1,12 @@
 """The checker: histories as they should be, and for each rule some that break that rule alone."""
 
+import tracemalloc
+
 import pytest
 from tests.journal.broken import BROKEN
 from tests.journal.story import Story, ready
 
-from paraudio.journal import Event, Kind, Violation, check
+from paraudio.journal import Checker, Event, Kind, Violation, check
 from paraudio.journal.checker._check import _rules
 
 
@@ -251,3 +253,66 @@ def test_after_a_violation_the_rest_is_judged_on_its_own() -> None:
         .released(2, 0, 1)
     )
     assert [each.rule for each in check(story.events)] == ["facts", "lease"]
+
+
+def serve(story: Story, tickets: range) -> list[Event]:
+    """Requests that wait for nobody, one after another; takes the events out of the story."""
+    for ticket in tickets:
+        request = f"r{ticket}"
+        story.queued(ticket, bound_ms=600_000, request=request).granted(ticket, 0)
+        story.bound(request, ticket).runs(request, ticket).later(0.001).ran(request, ticket)
+        story.released(ticket, 0)
+    events, story.events = story.events, []
+    return events
+
+
+def test_a_long_journal_takes_the_memory_of_a_short_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paraudio.journal.checker._changes.REMEMBERED", 50)
+    monkeypatch.setattr("paraudio.journal.checker._rule.MANY", 50)
+    story, checker, sizes = ready(), Checker(), []
+    tracemalloc.start()
+    try:
+        for first in range(2, 1202, 300):
+            for event in serve(story, range(first, first + 300)):
+                checker.see(event)
+            sizes.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    assert checker.violations == []
+    assert sizes[-1] < 1.5 * sizes[0]
+
+
+def test_what_was_over_long_ago_can_still_be_told_from_what_never_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("paraudio.journal.checker._changes.REMEMBERED", 5)
+    story = ready()
+    events = serve(story, range(2, 20))
+    for ticket in (19, 2, 20):
+        story.released(ticket, 0)
+    found = [str(each).partition(" (")[0] for each in check([*events, *story.events])]
+    assert found == [
+        "lease: ticket 19 of 'm' cannot be released: it is released",
+        "queued: ticket 2 of 'm' was over long ago",
+        "queued: ticket 20 of 'm' was never queued",
+    ]
+
+
+def test_generations_that_are_gone_are_forgotten_and_never_come_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("paraudio.journal.checker._changes.REMEMBERED", 2)
+    story = ready().held(2, 0, 1, manager=True).retired(2, 1).destroyed(1)
+    for generation in range(2, 8):
+        story.loading(2, generation).failed(2, generation)
+    assert check(story.events) == []
+    assert [each.rule for each in check(story.loading(2, 3).events)] == ["load"]
+
+
+def test_one_gap_in_the_tickets_is_one_violation() -> None:
+    story = ready()
+    events = [event for event in serve(story, range(2, 12)) if event.facts.get("ticket") != 5]
+    events = [event for event in events if event.facts.get("request") != "r5"]
+    rules = [each.rule for each in check(events)]
+    assert rules.count("queued") == 1
+    assert set(rules) == {"queued", "sequence"}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from paraudio.journal import Event, JournalError, Kind, read
+from paraudio.journal import Event, JournalError, Kind, Reader, read
 
 HEADER = {
     "format": "paraudio-journal",
@@ -61,6 +61,8 @@ def test_a_torn_last_line_is_left_out_and_reported(path: Path, rest: str) -> Non
         (EVENT | {"more": 1}, "exactly seq, at, kind, model and facts"),
         (EVENT | {"model": 3}, "exactly seq, at, kind, model and facts"),
         ({"seq": 1}, "exactly seq, at, kind, model and facts"),
+        ("[" * 100_000, "not JSON"),
+        (HEADER, "another journal begins here; check each file by itself"),
     ],
 )
 def test_a_line_that_is_no_event_is_an_error_with_its_number(
@@ -106,3 +108,36 @@ def test_a_file_that_is_not_text_is_no_journal(path: Path) -> None:
 def test_a_missing_file_is_an_error_of_the_system(path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read(path)
+
+
+def test_events_come_one_by_one_and_what_is_torn_shows_at_the_end(path: Path) -> None:
+    write(path, HEADER, EVENT, EVENT | {"seq": 2}, '{"seq"', end="")
+    with Reader(path) as reader:
+        assert reader.header.pid == 7
+        events = iter(reader)
+        assert next(events).seq == 1
+        assert (reader.count, reader.line_of(1), reader.line_of(2)) == (1, 2, None)
+        assert [event.seq for event in events] == [2]
+    assert (reader.count, reader.torn, reader.line_of(2)) == (2, 4, 3)
+
+
+def test_a_line_without_an_end_is_not_taken_into_memory(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("paraudio.journal._read.MAX_LINE", 200)
+    write(path, HEADER, EVENT, " " * 300 + json.dumps(EVENT))
+    with pytest.raises(JournalError, match="line 3: not JSON"):
+        read(path)
+    path.write_bytes(b"\0" * 300)
+    with pytest.raises(JournalError, match="line 1: not JSON"):
+        read(path)
+
+
+def test_lines_are_known_also_where_numbers_jump_or_come_twice(path: Path) -> None:
+    seqs = [1, 2, 3, 7, 8, 2, 9, 1]
+    write(path, HEADER, *(EVENT | {"seq": seq} for seq in seqs))
+    trace = read(path)
+    last = {seq: line for line, seq in enumerate(seqs, 2)}
+    assert {seq: trace.line_of(seq) for seq in range(12)} == {
+        seq: last.get(seq) for seq in range(12)
+    }

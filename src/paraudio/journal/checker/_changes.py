@@ -77,7 +77,7 @@ def _queue(model: Model, event: Event) -> None:
         queued=event,
         deadline=event.at + bound_ms / 1000 if isinstance(bound_ms, int) else inf,
     )
-    model.entered += ticket.number not in model.tickets
+    model.entered = max(model.entered, ticket.number)  # after a gap the numbers go on from there
     model.tickets[ticket.number] = model.waiting[ticket.number] = ticket
 
 

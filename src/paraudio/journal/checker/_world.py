@@ -111,7 +111,7 @@ class Model:
         resized: The slots that it will have when its manager releases, or None.
         config: The number of its configuration, or None before it is registered.
         state: Its state, or None before anything told.
-        entered: How many tickets were queued.
+        entered: The greatest number of a ticket; without a gap, how many were queued.
         tickets: Those that wait or hold a lease, and the latest that are over, by number.
         over: The numbers of those that are over, in the order in which they ended.
         waiting: Tickets that wait, in the order of queueing.
