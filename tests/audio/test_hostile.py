@@ -59,7 +59,7 @@ def _claims() -> Iterator[tuple[str, bytes, str]]:
     yield "mp4 fragment of nothing", bare, "tables list more than"
     at = data.index(b"trun") + 4
     many = data[:at] + words(0, 10**6) + data[at + 8 :]
-    yield "mp4 fragment of hours", many, "longer than 14400 s|more than 150 samples"
+    yield "mp4 fragment of hours", many, "longer than 14400 s|more than 150 samples|broken mp4"
     yield "mp4 of edits", patched(m4a(), b"elst", 4, HUGE), "tables list more than"
     packed = box(b"cmvd", words(0xFFFFFFF), zlib.compress(bytes(10**7)))
     yield "packed head", FTYP + box(b"moov", box(b"cmov", packed)), "compressed"
