@@ -33,7 +33,8 @@ def models(slots: int) -> list[dict[str, object]]:
         {"id": "ears", "family": "pocketsphinx_asr", "path": "", "task": "asr"},
         simulated("sim", run_ms=20, **many),
         simulated("one", run_ms=20, chunks=1000, chunk_ms=10),
-        simulated("broken", fail_loads=100),
+        simulated("broken", fail_loads=1000),
+        simulated("broken ears", fail_loads=1000) | {"task": "asr"},
         simulated("writer", run_ms=20, **many) | {"task": "asr"},
     ]
 

@@ -1,8 +1,10 @@
 """What was seen to go wrong with servers of this kind, by the numbers of the field cases.
 
-Here: who waits, leaves, loads and ends. What comes in and goes out: `test_field_inputs`.
+Here: who waits, leaves, loads and ends. What comes in and goes out: `test_field_inputs` (texts),
+`test_field_sounds` (recordings).
 """
 
+import json
 import time
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -11,7 +13,8 @@ from typing import Any
 import httpx
 import pytest
 import trio
-from tests.cases.conftest import RUN, SENTENCE, SPEECH
+from tests.cases.conftest import RUN, SENTENCE, SPEECH, WORDS
+from tests.http.sounds import sound_file
 from tests.server.clients import Answer, Client, bodies
 from tests.server.harness import Served, serving, simulated
 
@@ -149,10 +152,18 @@ async def test_c06_a_request_at_the_moment_of_idle_retirement(tmp_path: Path) ->
         assert len(loads) > 1, "no retirement was ever met"
 
 
-async def test_c07_sixteen_at_once_sound_like_sixteen_in_a_row(served: Served) -> None:
+@pytest.mark.parametrize("model", ["voice", "sim"])
+async def test_c07_sixteen_at_once_sound_like_sixteen_in_a_row(served: Served, model: str) -> None:
+    """Of "sim" the sound depends on the name of the voice too."""
     texts = ["Good morning.", "Where is the station?", "I like rain.", "Seven red apples."]
     asked = [
-        {"model": "voice", "input": texts[n % 4], "seed": 2**60 + n, "speed": 1 + n % 3 / 10}
+        {
+            "model": model,
+            "input": texts[n % 4],
+            "voice": f"speaker {n % 5}",
+            "seed": 2**60 + n,
+            "speed": 1 + n % 3 / 10,
+        }
         for n in range(16)
     ]
     alone = [await served.post(SPEECH, body) for body in asked]
@@ -169,14 +180,53 @@ async def test_c07_sixteen_at_once_sound_like_sixteen_in_a_row(served: Served) -
     assert [together[n].body == alone[n].body for n in range(16)] == [True] * 16
 
 
+def is_failed_load(status: int, kind: str, body: bytes) -> None:
+    assert (status, kind) == (500, "application/json"), body
+    error = json.loads(body)["error"]
+    assert (error["type"], error["code"]) == ("server_error", "load_failed")
+
+
 @pytest.mark.parametrize("kind", ["sse", "audio"])
 async def test_c11_a_load_that_fails_is_an_error_before_any_header(
     served: Served, kind: str
 ) -> None:
     answer = await served.post(SPEECH, {**stream_of("broken"), "stream_format": kind})
-    assert answer.status == 500
-    assert answer.headers["content-type"] == "application/json"
-    assert answer.code == "load_failed"
+    is_failed_load(answer.status, answer.headers["content-type"], answer.body)
+
+
+@pytest.mark.parametrize("way", ["file", "task"])
+async def test_c11_nor_do_streamed_words_begin_where_the_load_fails(
+    served: Served, way: str
+) -> None:
+    async with httpx.AsyncClient(base_url=served.url, timeout=30) as client:
+        if way == "file":
+            file, data = {"file": sound_file()}, {"model": "broken ears", "stream": "true"}
+            answer = await client.post(WORDS, files=file, data=data)
+        else:
+            answer = await client.post("/v1/tasks/stream", json={"model": "broken", "text": "a"})
+    is_failed_load(answer.status_code, answer.headers["content-type"], answer.content)
+
+
+LIVE = (
+    f"POST {WORDS}/live?model=broken%20ears&sample_rate=16000 HTTP/1.1\r\nHost: a\r\n"
+    "Transfer-Encoding: chunked\r\n\r\n8\r\n\0\0\0\0\0\0\0\0\r\n"
+).encode()
+"""Sound of which more would come."""
+
+
+async def test_c11_nor_does_a_live_answer_while_sound_still_comes(served: Served) -> None:
+    async with await served.connect() as client:
+        await client.send(LIVE)
+        data = b""
+        with trio.fail_after(30):
+            while b"load_failed" not in data:
+                piece = await client.stream.receive_some()
+                assert piece, data
+                data += piece
+    head, _, body = data.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 500 ")
+    assert b"content-type: application/json" in head.lower()
+    assert json.loads(body)["error"]["type"] == "server_error"
 
 
 @pytest.mark.parametrize("isolation", ["thread", "process"])
