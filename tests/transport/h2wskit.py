@@ -56,17 +56,16 @@ class H2WsClient:
 
 
 async def open_h2ws(
-    served: Served,
+    server: Served | H2Client,
     target: bytes = b"/",
     *,
-    client: H2Client | None = None,
     headers: Iterable[tuple[bytes, bytes]] = (),
     version: bytes | None = b"13",
     protocol: bytes = b"websocket",
     accepted: bool = True,
 ) -> H2WsClient:
-    """Open a websocket, and see it accepted."""
-    client = client or await connect_h2(served)
+    """Open a websocket, on a connection that there is or on one of its own; see it accepted."""
+    client = server if isinstance(server, H2Client) else await connect_h2(server)
     given = [] if version is None else [(b"sec-websocket-version", version)]
     stream = await client.head(
         (b":method", b"CONNECT"),

@@ -91,7 +91,7 @@ async def test_the_application_sees_what_it_sees_over_http_1() -> None:
 async def test_many_live_on_one_connection_beside_requests() -> None:
     async with serving(websockets(echo)) as served:
         client = await connect_h2(served)
-        sockets = [await open_h2ws(served, b"/%d" % one, client=client) for one in range(20)]
+        sockets = [await open_h2ws(client, b"/%d" % one) for one in range(20)]
         for number, one in enumerate(sockets):
             await one.send(TextMessage(data=str(number)))
         assert (await client.ask(b"/plain")).body == b"/plain"
@@ -145,8 +145,8 @@ async def test_leaving_one_cancels_no_other() -> None:
 
     async with serving(websockets(hold)) as served:
         client = await connect_h2(served)
-        websocket = await open_h2ws(served, b"/one", client=client)
-        await open_h2ws(served, b"/two", client=client)
+        websocket = await open_h2ws(client, b"/one")
+        await open_h2ws(client, b"/two")
         await reset(websocket)
         await one.ended.wait()
         assert one.cancelled
@@ -182,7 +182,7 @@ async def test_a_handler_that_does_not_read_holds_its_own_stream_up_only() -> No
 
     async with serving(websockets(slow)) as served:
         client = await connect_h2(served)
-        websocket = await open_h2ws(served, client=client)
+        websocket = await open_h2ws(client)
         sent = 0
         async with trio.open_nursery() as nursery:
 

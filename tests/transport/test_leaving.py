@@ -1,7 +1,9 @@
 """A client that leaves: what runs for it is cancelled, soon, and nothing else is."""
 
+import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 import trio
@@ -96,6 +98,37 @@ async def test_leaving_is_noticed_behind_a_body_that_nobody_reads(
         leave(client)
         await until_gone(served)
         await pass_time(mock_clock, 0.25)
+        assert handler.cancelled
+
+
+@LEAVING
+async def test_leaving_behind_more_than_the_systems_hold_is_noticed_when_the_server_reads_on(
+    leave: Callable[[Client], None], mock_clock: trio.testing.MockClock
+) -> None:
+    # More than both systems hold: a FIN waits on the client's side behind what it sent, where
+    # nobody can see it. A reset overtakes everything, and is noticed at once.
+    handler = Scope()
+    go = trio.Event()
+
+    async def late(scope: Message, receive: Receive, send: Send) -> None:
+        with handler:
+            await go.wait()
+            while True:
+                await receive()
+
+    async with serving(routes(root=late), seconds=1000) as served:
+        client = await served.connect(buffers=65536)
+        await client.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 900000000\r\n\r\n")
+        with suppress(BlockingIOError):
+            while True:
+                os.write(client.socket.fileno(), bytes(65536))
+                await settle()
+        leave(client)
+        await pass_time(mock_clock, 1)
+        seen_at_once = handler.ended.is_set()
+        assert seen_at_once == (leave is Client.reset)
+        go.set()
+        await handler.ended.wait()
         assert handler.cancelled
 
 

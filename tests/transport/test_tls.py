@@ -1,4 +1,5 @@
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import trio.testing
 import trustme
 from tests.transport.h2kit import connect_h2
 from tests.transport.kit import (
+    Client,
     Message,
     Receive,
     Scope,
@@ -23,6 +25,7 @@ from tests.transport.kit import (
     routes,
     serving,
     settle,
+    until_gone,
 )
 
 from paraudio.errors import ConfigError
@@ -231,3 +234,25 @@ def test_unusable_certificates_name_the_setting(certificates: Certificates, wron
     with pytest.raises(ConfigError) as caught:
         tls_context(*pair)
     assert caught.value.param == "tls"
+
+
+@pytest.mark.parametrize("leave", [Client.close, Client.reset], ids=["fin", "rst"])
+async def test_leaving_is_noticed_behind_an_encrypted_body_that_nobody_reads(
+    leave: Callable[[Client], None], certificates: Certificates, mock_clock: trio.testing.MockClock
+) -> None:
+    handler = Scope()
+    async with serving(
+        routes(root=handler.hang),
+        ssl_context=certificates.server(),
+        client_tls=certificates.client(),
+        seconds=1000,
+    ) as served:
+        client = await served.connect()
+        await client.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9000000\r\n\r\n")
+        await client.send(bytes(150_000))
+        await settle()
+        assert not handler.ended.is_set()
+        leave(client)
+        await until_gone(served)
+        await pass_time(mock_clock, 0.25)
+        assert handler.cancelled
