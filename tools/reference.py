@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from paraudio.cli._output import size
 from paraudio.config import Settings, flag_name, variable_name
 from paraudio.engines import Option
 from paraudio.engines.catalog import families
@@ -53,11 +54,13 @@ def model() -> Iterator[Row]:
 
 def catalogue() -> Iterator[Row]:
     """Every model of the store."""
-    yield "model", "family", "task", "download", "licence", "what it is"
+    yield "model", "family", "task", "download", "on disk", "licence", "what it is"
     for entry in CATALOGUE.values():
-        download = f"{entry.wheel_bytes / 1e6:.0f} MB" if entry.wheel_bytes else "comes installed"
+        sizes = ("comes installed", "-")
+        if entry.wheel_bytes:
+            sizes = (size(entry.wheel_bytes), size(entry.bytes))
         name, family = f"`{entry.name}`", f"`{entry.family}`"
-        yield name, family, entry.task, download, entry.licence, entry.description
+        yield name, family, entry.task, *sizes, entry.licence, entry.description
 
 
 def options(family: str) -> Iterator[Row]:

@@ -19,10 +19,12 @@ def test_models_are_listed_with_what_is_here(cli: Cli, tmp_path: Path) -> None:
     result = cli("models", PARAUDIO_HOME=str(tmp_path))
     assert result.exit_code == 0
     head, *rows = [line.split() for line in result.stdout.splitlines()]
-    assert head == ["NAME", "TASK", "FAMILY", "SIZE", "HERE", "LICENCE", "DESCRIPTION"]
+    assert head == [
+        *("NAME", "TASK", "FAMILY", "DOWNLOAD", "DISK", "HERE", "LICENCE", "DESCRIPTION")
+    ]
     assert [row[0] for row in rows] == list(CATALOGUE)
     joe = next(row for row in rows if row[0] == "piper-joe")
-    assert joe[1:7] == ["tts", "piper_tts", "63.2", "MB", "no", "CC0-1.0"]
+    assert joe[1:9] == ["tts", "piper_tts", "58.4", "MB", "63.2", "MB", "no", "CC0-1.0"]
 
 
 def test_models_as_json(cli: Cli, tmp_path: Path) -> None:

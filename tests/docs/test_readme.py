@@ -1,26 +1,81 @@
 """The examples of the README, run as they stand: a real server, real models, curl and the SDK."""
 
 import json
+import os
 import shutil
+import subprocess
+import sysconfig
 import wave
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.docs.examples import examples, only
+from tests.docs.examples import README, ROOT, examples, only
 from tests.docs.reader import Reader, understood
+
+from paraudio.store import CATALOGUE
 
 pytestmark = [pytest.mark.models, pytest.mark.process]
 
 
 def test_every_example_is_run_here_or_by_ci() -> None:
-    ran = {("Use it", "sh"): 4, ("Use it", "python"): 1, ("Start", "sh"): 1, ("Develop", "sh"): 1}
+    ran = {("Use it", "sh"): 4, ("Use it", "python"): 1, ("Start", "sh"): 2, ("Develop", "sh"): 1}
     kinds = [(each.section, each.language) for each in examples()]
     assert {kind: kinds.count(kind) for kind in kinds} == ran
 
 
 def test_the_command_of_ci_is_the_one_of_the_readme() -> None:
     assert only("Develop", "nox").endswith("python3 -m uv run --group dev nox")
+
+
+def test_the_readme_says_how_much_is_fetched() -> None:
+    fetched = sum(entry.wheel_bytes for entry in CATALOGUE.values())
+    assert f"({round(fetched / 1e7) * 10} MB in all)" in README.read_text(encoding="utf-8")
+
+
+def test_pip_alone_installs_a_program_that_serves(tmp_path: Path) -> None:
+    """What is installed already is not installed anew: the test is of our own package."""
+    clone = tmp_path / "clone"
+    for name in ("src", "docs"):
+        shutil.copytree(ROOT / name, clone / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, clone)
+    *setting_up, serve = only("Start", ".venv/bin/pip install .").split(" && ")
+    here = sysconfig.get_path("purelib")
+    environ = {**os.environ, "PYTHONPATH": here, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    for command in setting_up:
+        done = subprocess.run(
+            ["/bin/bash", "-c", command],
+            cwd=clone,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+    place = (
+        ".venv/bin/python",
+        "-c",
+        "import paraudio, paraudio.conformance as c; print(paraudio.__file__, c.__file__)",
+    )
+    found = subprocess.run(
+        place, cwd=clone, env=environ, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert here not in found.stdout, "the clone's own package is meant"
+    environ |= {"PARAUDIO_PORT": "0", "PARAUDIO_HOME": str(tmp_path / "home")}
+    with subprocess.Popen(
+        serve.split(), cwd=clone, env=environ, stderr=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            assert server.stderr is not None
+            heard = next((line for line in server.stderr if "listening on http://" in line), None)
+            server.terminate()
+            said = server.stderr.read()
+            assert server.wait(60) == 0, said
+        finally:
+            server.kill()
+    assert heard is not None
 
 
 def test_curl_gets_a_wav_that_transcribes_to_what_was_said(reader: Reader) -> None:

@@ -36,12 +36,13 @@ def command(*, as_json: bool) -> None:
         )
         return
     print_table(
-        ("NAME", "TASK", "FAMILY", "SIZE", "HERE", "LICENCE", "DESCRIPTION"),
+        ("NAME", "TASK", "FAMILY", "DOWNLOAD", "DISK", "HERE", "LICENCE", "DESCRIPTION"),
         [
             (
                 entry.name,
                 entry.task,
                 entry.family,
+                size(entry.wheel_bytes) if entry.wheel_bytes else "-",
                 size(entry.bytes) if entry.bytes else "-",
                 "no" if path is None else "yes",
                 entry.licence,
