@@ -249,7 +249,7 @@ class _Serving:
         """
         await self._shutdown.wait(Phase.DRAINING)
         total_s = self._drain_s + self._cancel_s
-        to_the_end.enter_context(watchdog(total_s, self._report.make))
+        to_the_end.enter_context(watchdog(total_s, self._report.last_words))
         await self._shutdown.wait(Phase.STOPPING)
         with trio.move_on_after(self._cancel_s):
             await self._shutdown.wait(Phase.LEAVING)
