@@ -1,66 +1,54 @@
-"""Reads the XML that a build server would read, and holds it to the format that they agree on.
+"""Reads the XML as build servers do, and compares it with the JSON of the same run."""
 
-The format is that of Jenkins' ``junit-10.xsd``, as far as it concerns what is written here.
-"""
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
-from typing import Final
-from xml.parsers import expat
+from junitparser import Failure, JUnitXml, Skipped, TestCase
 
-NEEDED: Final = {
-    "testsuites": set[str](),
-    "testsuite": {"name", "tests", "failures", "errors"},
-    "testcase": {"name", "classname"},
-    "failure": set[str](),
-    "skipped": set[str](),
+COUNTS = {"tests": None, "failures": "fail", "skipped": "not applicable"}
+RESULTS: Mapping[str, type[Failure | Skipped] | None] = {
+    "pass": None,
+    "fail": Failure,
+    "not applicable": Skipped,
 }
-"""The attributes that an element must have."""
-ALLOWED: Final = {
-    "testsuites": {"name", "time", "tests", "failures", "errors"},
-    "testsuite": NEEDED["testsuite"] | {"skipped", "time", "timestamp", "hostname", "id"},
-    "testcase": NEEDED["testcase"] | {"time", "status", "assertions"},
-    "failure": {"message", "type"},
-    "skipped": {"message", "type"},
-}
-"""The attributes that it may have."""
-WITHIN: Final = {
-    "testsuites": {""},
-    "testsuite": {"testsuites"},
-    "testcase": {"testsuite"},
-    "failure": {"testcase"},
-    "skipped": {"testcase"},
-}
-"""What it may stand in."""
-COUNTS: Final = ("tests", "failures", "errors", "skipped")
 
 
-def elements(text: str) -> list[tuple[str, dict[str, str]]]:
-    """Every element with its attributes, in order."""
-    return [(name, attributes) for _, name, attributes in _read(text)]
+def differences(file: Path, report: Mapping[str, Any]) -> list[str]:
+    """Where the file says something else than the JSON; nothing where they agree."""
+    [suite] = JUnitXml.fromfile(str(file))
+    cells = report["cells"]
+    wanted = {"tests": len(cells), "errors": 0, "time": report["seconds"]}
+    wanted |= {name: report["counts"][verdict] for name, verdict in COUNTS.items() if verdict}
+    found = [
+        f"{name} is {getattr(suite, name)}, not {value}"
+        for name, value in wanted.items()
+        if getattr(suite, name) != value
+    ]
+    cases = list(suite)
+    if len(cases) != len(cells):
+        found.append(f"{len(cases)} cases for {len(cells)} cells")
+    for case, cell in zip(cases, cells, strict=False):
+        found += _case_differences(case, cell)
+    return found
 
 
-def flaws(text: str) -> list[str]:
-    """What a build server would stumble over."""
+def _case_differences(case: TestCase, cell: Mapping[str, Any]) -> list[str]:
     found = []
-    for parent, name, attributes in _read(text):
-        if parent not in WITHIN.get(name, set()):
-            found.append(f"{name} stands in {parent!r}")
-        elif not NEEDED[name] <= attributes.keys() <= ALLOWED[name]:
-            found.append(f"{name} has {sorted(attributes)}")
-        elif not all(attributes.get(count, "0").isdigit() for count in COUNTS):
-            found.append(f"{name} counts {attributes}")
+    name = f"{case.classname}/{case.name}".replace(".", "/")
+    if name != f"contract/{cell['cell']}":
+        found.append(f"{name} stands for {cell['cell']}")
+    if case.time != cell["seconds"]:
+        found.append(f"{name} took {case.time} s, not {cell['seconds']}")
+    kind = RESULTS[cell["verdict"]]
+    if [type(result) for result in case.result] != ([] if kind is None else [kind]):
+        found.append(f"{name} is {case.result}, not {cell['verdict']}")
+    said = [result.message for result in case.result]
+    if said != ([] if kind is None else [printable(cell["reason"])]):
+        found.append(f"{name} says {said}, not {cell['reason']!r}")
     return found
 
 
-def _read(text: str) -> list[tuple[str, str, dict[str, str]]]:
-    found: list[tuple[str, str, dict[str, str]]] = []
-    inside = [""]
-
-    def begin(name: str, attributes: dict[str, str]) -> None:
-        found.append((inside[-1], name, attributes))
-        inside.append(name)
-
-    parser = expat.ParserCreate()
-    parser.StartElementHandler = begin
-    parser.EndElementHandler = lambda _: inside.pop()
-    parser.Parse(text, True)
-    return found
+def printable(text: str) -> str:
+    """What XML can hold of a text of these tests."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}")

@@ -6,14 +6,25 @@ from tests.conformance.inside import serving
 
 from paraudio.conformance import Report, Verdict, _runner, conform
 
-UNIT_S = 0.12
+UNITS_S = (0.12, 0.5, 2.0)
+"""From fast to slow: a situation that a slow machine lets pass by shows in the next."""
 SOUND = "fail/publication_failure_before_commit"
 """A cell that none of them breaks."""
 
 
-async def judged(*only: str, **broken: object) -> Report:
+async def judged(*only: str, unit_s: float = UNITS_S[0], **broken: object) -> Report:
     async with serving(**broken) as url:  # type: ignore[arg-type]  # passed on as they are
-        return await conform(url, only=only, unit_s=UNIT_S)
+        return await conform(url, only=only, unit_s=unit_s)
+
+
+def flaws(broken: Break, report: Report) -> list[object]:
+    """Where a report is not what the broken server should get."""
+    verdicts = {result.cell: result.verdict for result in report.results}
+    found: list[object] = [] if verdicts.pop(SOUND) is Verdict.PASS else [SOUND]
+    found += [cell for cell in broken.cells if verdicts[cell] is not Verdict.FAIL]
+    if not any(broken.says in result.reason for result in report.results):
+        found += [broken.says, *report.results]
+    return found
 
 
 @pytest.mark.parametrize("broken", BREAKS, ids=lambda each: each.name.replace(" ", "_"))
@@ -21,13 +32,14 @@ async def test_a_broken_server_fails_in_the_cells_that_it_breaks(
     broken: Break, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken.do(monkeypatch)
-    # Slower tries are for slow machines; what is broken here stays so.
+    # What shows as too slow would be tried three times before it fails; so here are the tries.
     monkeypatch.setattr(_runner, "_TRIES", 1)
-    report = await judged(*broken.cells, SOUND)
-    verdicts = {result.cell: result.verdict for result in report.results}
-    assert verdicts.pop(SOUND) is Verdict.PASS
-    assert verdicts == dict.fromkeys(broken.cells, Verdict.FAIL)
-    assert any(broken.says in result.reason for result in report.results), report.results
+    found: list[object] = []
+    for unit_s in UNITS_S:
+        found = flaws(broken, await judged(*broken.cells, SOUND, unit_s=unit_s))
+        if not found:
+            return
+    assert found == []
 
 
 async def test_the_same_server_passes_in_those_cells_when_it_is_whole() -> None:
@@ -49,4 +61,4 @@ async def test_without_management_nothing_applies_and_nothing_fails() -> None:
     assert report.policy == "unknown"
     assert {each.verdict for each in report.results} == {Verdict.NOT_APPLICABLE}
     [reason] = [each.reason for each in report.results if each.cell == "ops/ready/inference"]
-    assert reason == "models cannot be managed here: 403"
+    assert reason.startswith("models cannot be managed here: 403: ")

@@ -9,11 +9,12 @@ import trio
 import trio.testing
 from tests.conformance.inside import serving
 
-from paraudio.conformance import Verdict, _runner, conform
+from paraudio.conformance import NoServerError, Verdict, _runner, conform
 from paraudio.conformance._bench import Bench
 from paraudio.conformance._scenario import Scenario
 from paraudio.conformance._verdicts import BrokenError, TooSlowError
 from paraudio.conformance._wire import Answer, Wire
+from paraudio.errors import UnauthorizedError
 
 CELL = "ops/ready/inference"
 
@@ -53,6 +54,67 @@ async def test_what_is_broken_is_not_tried_again(
 ) -> None:
     verdict, units = await play(monkeypatch, error)
     assert (verdict, units) == (Verdict.FAIL, [0.01])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (("", "/v1"), "GET http://127.0.0.1:[0-9]+/v1/v1/models gives 404: there is no such route"),
+        (("http:", "https:"), "does not answer: .*ConnectError: .*SSL"),
+        (("http://", "http://[:"), "is no URL"),
+    ],
+)
+async def test_a_wrong_url_is_told_from_a_server_that_fails(
+    wrong: tuple[str, str], said: str
+) -> None:
+    async with serving() as url:
+        changed = url.replace(*wrong) if wrong[0] else url + wrong[1]
+        with pytest.raises(NoServerError, match=said):
+            await conform(changed, only=[CELL])
+
+
+async def test_a_server_that_wants_a_key_says_so() -> None:
+    async with serving(api_keys=["secret"]) as url:
+        with pytest.raises(UnauthorizedError, match=r"--api-key.*401: .*API key") as caught:
+            await conform(url, only=[CELL])
+        assert caught.value.param == "api_key"
+        report = await conform(url, api_key="secret", only=["state/unloaded"], unit_s=0.05)
+    assert [result.verdict for result in report.results] == [Verdict.PASS]
+
+
+async def test_a_server_that_cannot_be_managed_passes_nothing() -> None:
+    async with serving(ui_management=False) as url:
+        report = await conform(url, only=[CELL])
+    [result] = report.results
+    assert result.verdict is Verdict.NOT_APPLICABLE
+    assert result.reason.startswith("models cannot be managed here: 4")
+    assert (report.good, report.judged, report.policy) == (False, False, "unknown")
+
+
+async def test_a_server_that_is_gone_at_the_end_is_told_from_one_that_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    died = False
+
+    class MortalWire(Wire):
+        """A server that nobody reaches any more once it has died."""
+
+        async def ask(self, method: str, path: str, body: Any = None) -> Answer:
+            if died:
+                raise BrokenError(f"{method} {path}: no answer, ConnectError: refused")
+            return await super().ask(method, path, body)
+
+    async def scenario(bench: Bench) -> None:
+        nonlocal died
+        await bench.add("a")
+        died = True
+
+    monkeypatch.setattr(_runner, "Wire", MortalWire)
+    monkeypatch.setattr(_runner, "SCENARIOS", (Scenario("one", (CELL,), scenario),))
+    async with serving() as url:
+        report = await conform(url, only=[CELL], unit_s=0.01)
+    assert report.gone == "GET /v1/models: no answer, ConnectError: refused"
+    assert not report.good
 
 
 async def loaded(url: str) -> tuple[int, list[str]]:

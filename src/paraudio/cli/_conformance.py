@@ -2,11 +2,12 @@
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 import click
 
 from paraudio.cli._help import EXIT_CODES, Formatted
-from paraudio.cli._output import FAILED, OK, print_json, print_table, say
+from paraudio.cli._output import FAILED, OK, print_json, print_table, say, say_warning
 from paraudio.cli._signals import until_signal
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def command(
     into every situation that can be seen from outside, and prints each cell with pass, fail or not
     applicable. Its models are unloaded at the end and stay registered; others are left alone.
     """
-    if not url.startswith(("http://", "https://")):
+    if not _is_url(url):
         raise click.BadParameter("must be http://HOST:PORT or https://HOST:PORT", param_hint="url")
     report = _judge(url, api_key, only, unit_ms / 1000, jobs)
     if not report.results:
@@ -79,6 +80,14 @@ def command(
     else:
         _print(report)
     return OK if report.good else FAILED
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # brackets without an end, or a port that is none
+        return False
 
 
 def _judge(
@@ -119,4 +128,11 @@ def _print(report: "Report") -> None:
     ]
     print_table(("CELL", "VERDICT", "REASON"), rows)
     counts = ", ".join(f"{report.count(verdict)} {verdict}" for verdict in Verdict)
+    if report.gone:
+        say_warning(
+            f"the server did not answer any more at the end, so what failed need not be the fault "
+            f"of its cell: {report.gone}"
+        )
+    elif not report.judged:
+        say_warning("no cell could be judged, so nothing is known of the server")
     say(f"{report.url} ({report.policy} policy): {counts}, in {report.seconds:.0f} s")

@@ -12,6 +12,7 @@ def to_json(report: Report) -> Json:
         "ok": report.good,
         "url": report.url,
         "policy": report.policy,
+        "gone": report.gone or None,
         "seconds": round(report.seconds, 3),
         "counts": {str(verdict): report.count(verdict) for verdict in Verdict},
         "cells": [

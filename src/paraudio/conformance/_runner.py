@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-import httpx
 import trio
 
 from paraudio.conformance._bench import Bench
@@ -30,6 +29,7 @@ from paraudio.errors import UnauthorizedError
 
 _TRIES: Final = 3
 _CLEAN_S: Final = 30.0
+_SILENCE_S: Final = 20
 _PAUSE_S: Final = 0.05
 _WATCH: Final = "every look at the models"
 
@@ -250,9 +250,10 @@ async def conform(
             await run.play_all(scenarios)
             nursery.cancel_scope.cancel()
         run.judge_watch()
+        gone = await _silence(wire)
     results = [_result(cell, run.outcomes) for cell in chosen]
     policy = "unknown" if server.closed else "parallel" if server.parallel else "serial"
-    return Report(url, policy, trio.current_time() - began, results)
+    return Report(url, policy, trio.current_time() - began, results, gone)
 
 
 def _wanted(cell: str, only: Sequence[str]) -> bool:
@@ -267,18 +268,27 @@ def _result(cell: str, outcomes: dict[str, _Outcome]) -> Result:
 
 async def _look_at(wire: Wire, url: str, prefix: str) -> _Server:
     """Find out what can be asked of a server, and which policy it has."""
-    try:
-        with trio.fail_after(20):
-            listed = await wire.ask("GET", "/v1/models")
-    except (BrokenError, httpx.InvalidURL) as error:
-        raise NoServerError(f"{url} does not answer: {error}") from None
-    except trio.TooSlowError:
-        raise NoServerError(f"{url} does not answer within 20 s") from None
+    if silence := await _silence(wire):
+        raise NoServerError(f"{url} does not answer: {silence}")
+    listed = await wire.ask("GET", "/v1/models")
     if listed.status in (401, 403):
-        raise UnauthorizedError(f"{url} answers {listed}", param="api_key")
+        raise UnauthorizedError(f"{url} wants a key (--api-key): {listed.said}", param="api_key")
     if listed.status != 200 or not _is_list(listed):
-        raise NoServerError(f"{url} is no server of this kind: GET /v1/models gives {listed}")
+        asked = f"GET {url.rstrip('/')}/v1/models"
+        raise NoServerError(f"no server of this kind is there: {asked} gives {listed.said}")
     return await _try_to_manage(wire, f"{prefix}-first")
+
+
+async def _silence(wire: Wire) -> str:
+    """Why the server does not answer; empty if it does, whatever it says."""
+    try:
+        with trio.fail_after(_SILENCE_S):
+            await wire.ask("GET", "/v1/models")
+    except BrokenError as error:
+        return str(error)
+    except trio.TooSlowError:
+        return f"GET /v1/models: no answer within {_SILENCE_S} s"
+    return ""
 
 
 def _is_list(answer: Answer) -> bool:
@@ -297,8 +307,9 @@ async def _try_to_manage(wire: Wire, name: str) -> _Server:
         answer = await wire.ask("POST", "/v1/models/load", model)
     await wire.ask("POST", "/v1/tasks/unload_models", {"model_ids": [name]})
     if answer.status in (401, 403, 404, 405):
-        return _Server(parallel=False, closed=f"models cannot be managed here: {answer.status}")
+        return _Server(parallel=False, closed=f"models cannot be managed here: {answer.said}")
     if answer.status == 400:
-        message = answer.error("message") or answer
-        return _Server(parallel=False, closed=f"no simulated model can be registered: {message}")
+        return _Server(
+            parallel=False, closed=f"no simulated model can be registered: {answer.said}"
+        )
     return _Server(parallel=several.status == 200)

@@ -43,21 +43,29 @@ class Report:
         policy: ``parallel`` or ``serial``; ``unknown`` where models cannot be managed.
         seconds: How long the run took.
         results: Every cell that was asked for, in the order of the contract.
+        gone: Why the server did not answer any more at the end, or empty: then what failed need not
+            have been the fault of the cell that it failed.
     """
 
     url: str
     policy: str
     seconds: float
     results: Sequence[Result]
+    gone: str = ""
 
     def count(self, verdict: Verdict) -> int:
         """How many cells came to that."""
         return sum(result.verdict is verdict for result in self.results)
 
     @property
+    def judged(self) -> bool:
+        """Whether any cell was: a server that allows nothing passes nothing."""
+        return any(result.verdict is not Verdict.NOT_APPLICABLE for result in self.results)
+
+    @property
     def good(self) -> bool:
-        """Whether nothing failed."""
-        return not self.count(Verdict.FAIL)
+        """Whether something was judged, and nothing failed."""
+        return self.judged and not self.gone and not self.count(Verdict.FAIL)
 
 
 class NoServerError(ParaudioError):

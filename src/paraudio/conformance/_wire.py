@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 import httpx
 import trio
 
-from paraudio.conformance._verdicts import BrokenError
+from paraudio.conformance._verdicts import BrokenError, NoServerError
 
 _EVENT: Final = "data: "
 
@@ -45,6 +45,12 @@ class Answer:
             return json.loads(self.body)["error"][name]
         except (ValueError, KeyError, TypeError):
             return None
+
+    @property
+    def said(self) -> str:
+        """Its status, and what its error tells a person."""
+        message = self.error("message")
+        return f"{self.status}: {message}" if isinstance(message, str) else str(self)
 
     def __str__(self) -> str:
         return f"{self.status} {self.body[:300].decode(errors='replace')}"
@@ -97,7 +103,7 @@ class Call:
             with self._scope:
                 self._answer = await self._exchange(client, request)
         except httpx.HTTPError as error:
-            self._failure = f"{type(error).__name__}: {error}"
+            self._failure = f"{type(error).__name__}: {_why(error)}"
         finally:
             self.ended_at = trio.current_time()
             self.ended.set()
@@ -116,6 +122,12 @@ class Call:
 
     def __str__(self) -> str:
         return self.label
+
+
+def _why(error: BaseException) -> str:
+    """What an error says, or that which it came from: failures of TLS say nothing themselves."""
+    below = error.__cause__ or error.__context__
+    return str(error) or ("no more is known" if below is None else _why(below))
 
 
 class _Body(httpx.AsyncByteStream):
@@ -153,20 +165,26 @@ class Wire:
     Args:
         url: ``http://HOST:PORT`` or ``https://…``.
         api_key: What to send as a bearer token, or None.
+
+    Raises:
+        NoServerError: The URL is none.
     """
 
     def __init__(self, url: str, api_key: str | None) -> None:
         headers = {"Accept-Encoding": "identity"}
         if api_key is not None:
             headers["Authorization"] = f"Bearer {api_key}"
-        self._client = httpx.AsyncClient(
-            base_url=url,
-            headers=headers,
-            timeout=httpx.Timeout(None, connect=20),
-            # Every request has a connection at once: what waits must wait in the server.
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=8),
-            trust_env=False,
-        )
+        try:
+            self._client = httpx.AsyncClient(
+                base_url=url,
+                headers=headers,
+                timeout=httpx.Timeout(None, connect=20),
+                # Every request has a connection at once: what waits must wait in the server.
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=8),
+                trust_env=False,
+            )
+        except httpx.InvalidURL as error:
+            raise NoServerError(f"{url!r} is no URL: {error}") from None
 
     async def __aenter__(self) -> Self:
         await self._client.__aenter__()
