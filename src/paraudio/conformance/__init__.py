@@ -3,7 +3,7 @@
 Needs ``httpx``, which the ``conformance`` extra brings.
 """
 
-from paraudio.conformance._cells import Cell, cells
+from paraudio.conformance._cells import Cell, Part, cells, parts
 from paraudio.conformance._report import to_json, to_junit
 from paraudio.conformance._runner import conform
 from paraudio.conformance._verdicts import NoServerError, Report, Result, Verdict
@@ -11,11 +11,13 @@ from paraudio.conformance._verdicts import NoServerError, Report, Result, Verdic
 __all__ = [
     "Cell",
     "NoServerError",
+    "Part",
     "Report",
     "Result",
     "Verdict",
     "cells",
     "conform",
+    "parts",
     "to_json",
     "to_junit",
 ]

@@ -1,13 +1,13 @@
 """The cells of the behaviour contract: read from its data, which the package brings along."""
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 _PARTS: Final = (
     "startup",
@@ -41,16 +41,50 @@ class Cell:
     state: str
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of the contract, as its data has it.
+
+    Attributes:
+        name: The name of its file, without the suffix.
+        title: Its title.
+        intro: What it is about, in one paragraph.
+        cells: Its cells, in their order.
+        matrix: How its table is made that crosses situations with operations, or None: ``prefix``
+            of the IDs, ``rows`` and ``columns``.
+    """
+
+    name: str
+    title: str
+    intro: str
+    cells: tuple[Cell, ...]
+    matrix: Mapping[str, Any] | None
+
+
+@cache
+def parts() -> tuple[Part, ...]:
+    """Every part, in the order of the contract."""
+    return tuple(_read(name) for name in _PARTS)
+
+
 @cache
 def cells() -> tuple[Cell, ...]:
     """Every cell, in the order of the contract."""
-    return tuple(cell for part in _PARTS for cell in _read(_folder() / f"{part}.toml"))
+    return tuple(cell for part in parts() for cell in part.cells)
 
 
-def _read(file: Traversable) -> Iterator[Cell]:
-    data = tomllib.loads(file.read_text(encoding="utf-8"))
-    for name, text in data["cells"].items():
-        yield Cell(name, data["title"], text["work"], text["response"], text["state"])
+def _read(name: str) -> Part:
+    data = tomllib.loads((_folder() / f"{name}.toml").read_text(encoding="utf-8"))
+    return Part(
+        name,
+        data["title"],
+        " ".join(data["intro"].split()),
+        tuple(
+            Cell(cell, data["title"], text["work"], text["response"], text["state"])
+            for cell, text in data["cells"].items()
+        ),
+        data.get("matrix"),
+    )
 
 
 def _folder() -> Traversable:
