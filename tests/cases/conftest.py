@@ -31,7 +31,7 @@ def models(slots: int) -> list[dict[str, object]]:
         {"id": "voice", "family": "piper_tts", "path": "store:piper-joe", "task": "tts", **many},
         {"id": "vad", "family": "silero_vad", "path": "store:silero-vad", "task": "vad", **many},
         {"id": "ears", "family": "pocketsphinx_asr", "path": "", "task": "asr"},
-        simulated("sim", run_ms=20, **many),
+        simulated("sim", run_ms=20, **many) | {"voice_presets": {"amber": {"voice_id": "a"}}},
         simulated("one", run_ms=20, chunks=1000, chunk_ms=10),
         simulated("broken", fail_loads=1000),
         simulated("broken ears", fail_loads=1000) | {"task": "asr"},

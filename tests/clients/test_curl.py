@@ -86,6 +86,45 @@ def test_an_upload_is_a_form(seen: Seen, speech: bytes, way: str, tmp_path: Path
     assert "samples" in found["text"]
 
 
+FORMS = {
+    "a type of its own": ["-F", "file=@{file};type=audio/x-wav", "-F", "model=ears"],
+    "a name of its own": ["-F", 'file=@{file};filename="a \\"b\\"; c.mp3"', "-F", "model=ears"],
+    "the file last": ["-F", "model=ears", "-F", "language=en-US", "-F", "file=@{file}"],
+    "strings as they are": ["--form-string", "model=ears", "-F", "file=@{file}"],
+    "a header of a part": ["-F", 'file=@{file};headers="X-A: b"', "-F", "model=ears"],
+    "a part that is typed": ["-F", "file=@{file}", "-F", "model=ears;type=text/plain"],
+    "a field from a file": ["-F", "file=@{file}", "-F", "model=<{model}"],
+    "a field that is empty": ["-F", "file=@{file}", "-F", "model=ears", "-F", "language="],
+    "fields that nobody knows": ["-F", "file=@{file}", "-F", "model=ears", "-F", "x[y]=z"],
+    "words twice": [
+        *("-F", "file=@{file}", "-F", "model=ears", "-F", "response_format=verbose_json"),
+        *("-F", "timestamp_granularities[]=word", "-F", "timestamp_granularities[]=segment"),
+    ],
+    "words without brackets": [
+        *("-F", "file=@{file}", "-F", "model=ears", "-F", "response_format=verbose_json"),
+        *("-F", "timestamp_granularities=word"),
+    ],
+    "in pieces": ["-H", "Transfer-Encoding: chunked", "-F", "file=@{file}", "-F", "model=ears"],
+    "asking first": ["-H", "Expect: 100-continue", "-F", "file=@{file}", "-F", "model=ears"],
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_form_is_read_however_it_is_written(
+    seen: Seen, speech: bytes, form: str, tmp_path: Path
+) -> None:
+    file, model = tmp_path / "said", tmp_path / "model"
+    file.write_bytes(speech)
+    model.write_text("ears")
+    words = [word.format(file=file, model=model) for word in FORMS[form]]
+    answer, told = curl(*words, f"{seen.served.url}{WORDS}")
+    found: Any = json.loads(answer)
+    assert "weather" in found.get("text", ""), (found, told)
+    if form.startswith("words"):
+        assert found["words"]
+        assert bool(found.get("segments")) == (form == "words twice")
+
+
 def test_what_is_no_upgrade_here_is_answered_as_it_is(seen: Seen) -> None:
     """Plain ``--http2`` asks to change the version on the way, which servers may ignore."""
     answer, told = curl("--http2", f"{seen.served.url}/health")

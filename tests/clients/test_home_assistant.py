@@ -1,5 +1,6 @@
 """Home Assistant: the requests of two integrations, from the settings that our page names."""
 
+import base64
 import io
 import json
 import wave
@@ -14,6 +15,7 @@ from tests.cases.conftest import SENTENCE
 from tests.clients.conftest import Seen
 from tests.clients.test_open_webui import RENAMED
 from tests.docs.examples import ROOT, examples
+from websockets.sync.client import connect
 
 from paraudio.audio import resample
 from paraudio.engines import Audio
@@ -109,6 +111,51 @@ def test_a_microphone_that_gave_nothing_is_an_error_at_once(
 ) -> None:
     answer = recognise(hearing, said[:44])
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "file")
+
+
+def stream(settings: Mapping[str, str], sound: bytes) -> list[dict[str, Any]]:
+    """What ``realtime: true`` sends, up to the first transcript; what came meanwhile."""
+    address = settings["api_url"].replace("http", "ws", 1)
+    headers = {"Authorization": f"Bearer {settings['api_key']}", "OpenAI-Beta": "realtime=v1"}
+    session = {
+        "input_audio_format": "pcm16",
+        "input_audio_transcription": {"model": settings["model"], "prompt": "", "language": "en"},
+        "turn_detection": {"type": "server_vad"},
+        "input_audio_noise_reduction": {"type": "near_field"},
+    }
+    came: list[dict[str, Any]] = []
+    with connect(
+        f"{address}/realtime?intent=transcription", additional_headers=headers, proxy=None
+    ) as socket:
+        socket.send(json.dumps({"type": "transcription_session.update", "session": session}))
+        for at in range(0, len(sound), 4096):
+            audio = base64.b64encode(sound[at : at + 4096]).decode()
+            socket.send(json.dumps({"type": "input_audio_buffer.append", "audio": audio}))
+        socket.send(json.dumps({"type": "input_audio_buffer.commit"}))
+        while not came or not came[-1]["type"].endswith(".completed"):
+            came.append(json.loads(socket.recv(60)))
+    return came
+
+
+@pytest.mark.parametrize("pause_s", [0, 1])
+def test_a_stream_of_what_is_said_is_recognised(
+    hearing: Mapping[str, str], speech: bytes, pause_s: int
+) -> None:
+    samples, rate = soundfile.read(io.BytesIO(speech), dtype="float32")
+    heard = resample(Audio(samples, rate), 24_000).samples
+    sound = (heard * 32_767).astype("<i2").tobytes() + bytes(pause_s * 48_000)
+    came = stream(hearing, sound)
+    assert came[0]["type"] == "transcription_session.created"
+    assert "transcription_session.updated" in {one["type"] for one in came}
+    assert "weather" in came[-1]["transcript"]
+    assert not [one for one in came if one["type"] == "error"]
+
+
+def test_a_stream_of_silence_is_an_empty_text_at_once(hearing: Mapping[str, str]) -> None:
+    """It waits for a transcript behind its commit, whether anybody spoke or not."""
+    came = stream(hearing, bytes(2 * 48_000))
+    assert came[-1]["transcript"] == ""
+    assert not [one for one in came if one["type"] == "error"]
 
 
 def pieces_of(settings: Mapping[str, str], size: int, **more: Any) -> Iterator[bytes]:

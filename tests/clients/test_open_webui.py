@@ -134,14 +134,42 @@ def test_an_error_has_the_message_that_it_shows(settings: Mapping[str, str], spo
         assert "model" in answer.json()["error"]["message"]
 
 
-def test_what_it_looks_for_on_other_servers_is_a_plain_404_or_a_list(
-    settings: Mapping[str, str],
+@pytest.mark.parametrize(
+    ("path", "key", "wanted"), [("models", "models", "voice"), ("voices", "voices", "amber")]
+)
+def test_its_lists_have_the_shape_that_it_reads(
+    settings: Mapping[str, str], path: str, key: str, wanted: str
 ) -> None:
+    """It asks without a key, takes ``id`` and ``name`` of each, and never says what it wants."""
     base = settings["AUDIO_TTS_OPENAI_API_BASE_URL"]
-    assert httpx.get(f"{base}/audio/models").status_code in {200, 404}
-    voices: Any = httpx.get(f"{base}/audio/voices").json()["voices"]
-    assert isinstance(voices, list)
-    assert httpx.get(f"{base}/models").json()["object"] == "list"
+    listed: Any = httpx.get(f"{base}/audio/{path}", headers=AGENT).raise_for_status().json()[key]
+    assert wanted in {one["id"] for one in listed}
+    assert all(one["name"] for one in listed)
+
+
+def test_its_list_of_models_is_openais(settings: Mapping[str, str]) -> None:
+    base = settings["AUDIO_TTS_OPENAI_API_BASE_URL"]
+    key = {"Authorization": f"Bearer {settings['AUDIO_STT_OPENAI_API_KEY']}"}
+    found: Any = httpx.get(f"{base}/models", headers={**AGENT, **key}).json()
+    assert found["object"] == "list"
+    assert {settings["AUDIO_STT_MODEL"], settings["AUDIO_TTS_MODEL"]} <= {
+        one["id"] for one in found["data"]
+    }
+
+
+@pytest.mark.parametrize("order", [("file", "model"), ("model", "file")])
+def test_the_parts_of_its_form_come_in_either_order(
+    settings: Mapping[str, str], spoken: Path, order: tuple[str, str]
+) -> None:
+    parts: dict[str, Any] = {
+        "file": (spoken.name, spoken.read_bytes(), "audio/mpeg"),
+        "model": (None, settings["AUDIO_STT_MODEL"]),
+    }
+    base = settings["AUDIO_STT_OPENAI_API_BASE_URL"]
+    answer = httpx.post(
+        f"{base}/audio/transcriptions", files=[(name, parts[name]) for name in order], timeout=60
+    )
+    assert "weather" in answer.json()["text"]
 
 
 def test_webm_from_a_browser_is_written_down(
