@@ -50,6 +50,8 @@ AS_PROTOCOL = ("realtime", f"openai-insecure-api-key.{KEY}")
         ({"authorization": f"Bearer {KEY}"}, (), 0),
         ({"authorization": "Bearer other"}, (), 401),
         ({}, AS_PROTOCOL, 0),
+        ({}, (*AS_PROTOCOL, "openai-organization.o", "openai-project.p", "openai-beta.x"), 0),
+        ({}, AS_PROTOCOL[::-1], 0),
         ({}, ("realtime", "openai-insecure-api-key.other"), 401),
         ({}, ("realtime", KEY), 401),
         ({"authorization": "Bearer other"}, AS_PROTOCOL, 401),
