@@ -144,7 +144,7 @@ APP = routes(root=hello, swallow=swallow)
     ids=lambda flood: flood.__name__,
 )
 async def test_a_flood_is_told_to_be_calm(flood: object) -> None:
-    async with serving(APP) as served:
+    async with serving(APP, seconds=120) as served:
         neighbour = await connect_h2(served)
         client = await connect_h2(served)
         assert callable(flood)
@@ -206,7 +206,7 @@ async def test_a_client_that_cancels_often_is_no_flood() -> None:
         finally:
             cancelled += 1
 
-    async with serving(routes(root=hello, busy=busy)) as served:
+    async with serving(routes(root=hello, busy=busy), seconds=120) as served:
         client = await connect_h2(served)
         for _ in range(H2_BURST // 2):
             await client.reset(await client.begin(b"/busy"))
@@ -236,7 +236,7 @@ def test_a_budget_comes_back_with_time_and_not_beyond_its_burst() -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 16_384], ids=["empty", "tiny", "full"])
 async def test_a_head_that_goes_on_for_ever_is_told_to_be_calm(size: int) -> None:
-    async with serving(APP) as served:
+    async with serving(APP, seconds=120) as served:
         neighbour = await connect_h2(served)
         client = await connect_h2(served)
         await client.frames(HeadersFrame(1, b"\x82"))
@@ -246,7 +246,7 @@ async def test_a_head_that_goes_on_for_ever_is_told_to_be_calm(size: int) -> Non
 
 
 async def test_it_is_told_before_it_is_unpacked() -> None:
-    async with serving(APP) as served:
+    async with serving(APP, seconds=120) as served:
         client = await connect_h2(served)
         frames: list[Frame] = [HeadersFrame(1, b"\x82")]
         frames += [ContinuationFrame(1, b"") for _ in range(MAX_BLOCK_FRAMES)]
@@ -266,7 +266,7 @@ def test_the_meter_bounds_the_bytes_of_a_block() -> None:
 
 
 async def test_a_bomb_of_headers_is_not_unpacked() -> None:
-    async with serving(APP) as served:
+    async with serving(APP, seconds=120) as served:
         client = await connect_h2(served)
         # One field of 4,000 bytes in the table, named by a byte each, 16,000 times.
         encoder = Encoder()
@@ -282,7 +282,7 @@ async def test_a_bomb_of_headers_is_not_unpacked() -> None:
 
 
 async def test_settings_buy_no_memory() -> None:
-    async with serving(APP) as served:
+    async with serving(APP, seconds=120) as served:
         client = await connect_h2(served)
         wanted = [*range(0x1000, 0x1000 + 2_000), int(SettingCodes.HEADER_TABLE_SIZE)]
         body = b"".join(struct.pack(">HL", code, 2**32 - 1) for code in wanted)

@@ -199,7 +199,7 @@ async def test_malformed_trailers_are_an_error_of_their_stream(
 
 
 async def test_the_bytes_of_broken_bodies_do_not_use_up_the_connection() -> None:
-    async with serving(routes(echo=echo)) as served:
+    async with serving(routes(echo=echo), seconds=120) as served:
         client = await connect_h2(served)
         for _ in range(900):  # of 16,000 bytes each: more than the connection's whole window
             stream = await client.head(*but((b"content-length", b"1")), end=False)
