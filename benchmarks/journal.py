@@ -41,10 +41,10 @@ from paraudio.journal import Journal, no_record
 from paraudio.lifecycle import Runtime, RuntimeSettings
 from paraudio.spec import ModelSpec
 
-ROUNDS: Final = 250
+ROUNDS: Final = 60
 CLIENTS: Final = 8
-REQUESTS: Final = {"runtime": 60, "http": 25}
-"""In a turn: the shorter, the more of them nobody disturbs."""
+REQUESTS: Final = {"runtime": 240, "http": 100}
+"""In a turn: the shorter, the more of them nobody disturbs, and the more writes a request."""
 SERVED_ROUNDS: Final = 10
 SERVED_REQUESTS: Final = 1000
 """In a turn: the system counts a process's time in steps of 10 ms."""
