@@ -35,6 +35,7 @@ from paraudio.http.openapi._schema import (
 
 TIMED: Final = ("X-Paraudio-Wall-Ms", "X-Paraudio-Audio-Duration-Ms", "X-Paraudio-RTF")
 _BYTES: Final = {"type": "string", "format": "binary"}
+_OBJECTS: Final = "Whether to give objects in the place of names; empty is as if it were missing."
 _NAMED: Final = thing({"id": text(), "name": text()})
 
 
@@ -191,7 +192,7 @@ def operations(settings: Settings) -> dict[str, Operation]:
             notes="For Open WebUI, which is known by its `User-Agent`, the voices are objects.",
             parameters=(
                 query("model", text("The ID of a model; of all, where it is missing.")),
-                query("objects", flag("Whether to give objects in the place of names.")),
+                query("objects", either(flag(), exactly(""), doc=_OBJECTS)),
             ),
             answers=json(thing({"voices": listed(either(text(), _NAMED))}), "Sorted by name."),
             errors=(404,),
