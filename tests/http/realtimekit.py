@@ -98,6 +98,11 @@ class Socket:
             data = base64.b64encode(frames[at : at + step].tobytes()).decode()
             self.say("input_audio_buffer.append", audio=data)
 
+    def sentence(self, seconds: float, pause: float = 1) -> None:
+        """Send speech and the pause behind it."""
+        self.sound(seconds)
+        self.sound(pause, loud=False)
+
     async def speak(self, seconds: float, *, loud: bool = True) -> None:
         """Send sound as a microphone does, while it is captured."""
         for _ in range(round(seconds / 0.1)):

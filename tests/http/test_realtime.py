@@ -47,8 +47,7 @@ async def test_items_are_written_down_in_order_with_one_slot(
     slow = spec(EARS, session_options={"run_ms": 500})
     async with talking(open_world, slow, VAD) as (_, socket):
         for _ in range(4):
-            socket.sound(0.4)
-            socket.sound(0.6, loud=False)
+            socket.sentence(0.4, 0.6)
         await socket.saw(".completed", 4)
         order = [one["item_id"] for one in socket.of("committed")]
         assert [one["item_id"] for one in socket.of(".completed")] == order
@@ -315,8 +314,7 @@ async def test_a_wrong_event_is_an_error_and_the_session_goes_on(
         assert says in error["message"]
         assert error["type"] == "invalid_request_error"
         assert set(error) == {"type", "code", "message", "param", "event_id"}
-        socket.sound(0.5)
-        socket.sound(0.5, loud=False)
+        socket.sentence(0.5, 0.5)
         await socket.saw(".completed")
 
 

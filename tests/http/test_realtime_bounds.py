@@ -49,8 +49,7 @@ async def test_a_session_lives_for_as_long_as_it_is_used(
 ) -> None:
     async with talking(open_world) as (world, socket):
         for count in range(1, 31):
-            socket.sound(1)
-            socket.sound(1, loud=False)
+            socket.sentence(1)
             await socket.saw(".completed", count)
             await trio.sleep(600)
             assert world.free()
@@ -112,8 +111,7 @@ async def test_who_stops_in_the_midst_of_a_sentence_has_spoken(
         assert world.free()
         assert [one["audio_end_ms"] for one in socket.of("speech_stopped")] == [2000]
         await trio.sleep(100)
-        socket.sound(1)
-        socket.sound(1, loud=False)
+        socket.sentence(1)
         assert (await socket.saw(".completed", 2))["usage"]["seconds"] == pytest.approx(
             1.5, abs=0.11
         )
@@ -156,7 +154,7 @@ async def test_a_session_may_be_given_a_longest_time(
     async with talking(open_world, settings=settings) as (_, socket):
         before, now = trio.current_time(), time.time()
         session = (await socket.saw("session.created"))["session"]
-        assert session["expires_at"] - now == pytest.approx(20, abs=5)
+        assert now + 20 - 1 <= session["expires_at"] <= time.time() + 20 + 1
         with trio.move_on_at(before + 19.5):
             while True:
                 socket.sound(0.5, loud=speaks)

@@ -30,8 +30,7 @@ async def test_a_turn_at_the_detector_ends_when_another_session_waits(
         one, two = await open_socket(), await open_socket()
         for socket in (one, two):
             socket.sound(20, loud=False)
-            socket.sound(1)
-            socket.sound(1, loud=False)
+            socket.sentence(1)
         await one.saw(".completed")
         await two.saw(".completed")
         grants = [e.facts["request"] for e in world.kinds(Kind.BOUND) if e.model == "vad"]
@@ -46,8 +45,7 @@ async def test_a_turn_is_short_even_where_nobody_waits(
 ) -> None:
     slow = spec(VAD, session_options={"run_ms": 400})
     async with talking(open_world, EARS, slow) as (world, socket):
-        socket.sound(15)
-        socket.sound(1, loud=False)
+        socket.sentence(15)
         await socket.saw(".completed")
         held = _held(world, "vad")
         assert len(held) > 1
@@ -71,8 +69,7 @@ async def test_an_unload_of_the_detector_passes_between_two_turns(
         await socket.saw("speech_started")
         reply = await world.client.post("/v1/tasks/unload_models", {"model_ids": ["vad"]})
         assert reply.json()["unloaded"] == ["vad"]
-        socket.sound(1)
-        socket.sound(1, loud=False)
+        socket.sentence(1)
         done = await socket.saw(".completed")
         assert done["usage"]["seconds"] == 3.5
         assert world.model("vad").generation == 2
@@ -86,14 +83,12 @@ async def test_a_busy_model_fails_the_item_and_not_the_session(
         socket,
     ):
         async with world.runtime.use("ears", request="other"):
-            socket.sound(1)
-            socket.sound(1, loud=False)
+            socket.sentence(1)
             failed = await socket.saw(".failed")
         assert failed["error"]["code"] == "server_busy"
         kinds = socket.kinds()
         assert kinds.index("committed") < kinds.index("failed")
-        socket.sound(1)
-        socket.sound(1, loud=False)
+        socket.sentence(1)
         await socket.saw(".completed")
 
 
@@ -108,8 +103,7 @@ async def test_a_busy_detector_is_told_and_tried_again(
             socket.sound(1)
             assert (await socket.saw("error"))["error"]["code"] == "server_busy"
         await trio.sleep(2)
-        socket.sound(1)
-        socket.sound(1, loud=False)
+        socket.sentence(1)
         await socket.saw(".completed")
         assert len(socket.of("error")) == 1
 
@@ -120,8 +114,7 @@ async def test_a_run_that_fails_fails_its_item_only(
     failing = spec(EARS, session_options={"fail_runs": 1})
     async with talking(open_world, failing, VAD) as (_, socket):
         for _ in range(2):
-            socket.sound(0.5)
-            socket.sound(0.6, loud=False)
+            socket.sentence(0.5, 0.6)
         await socket.saw(".completed")
         [failed], [done] = socket.of(".failed"), socket.of(".completed")
         assert failed["error"]["type"] == "server_error"

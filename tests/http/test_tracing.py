@@ -4,8 +4,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -15,7 +14,8 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 from tests.http import realtimekit
-from tests.http.conftest import OpenWorld, World, spec
+from tests.http.conftest import OpenWorld, spec
+from tests.http.tracekit import facts, ms, tracing
 from trio.testing import MockClock
 
 from paraudio.errors import ConfigError
@@ -30,45 +30,6 @@ TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = "b7ad6b7169203331"
 
 
-class Traced:
-    """A world, and the spans that came of it."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.exporter = InMemorySpanExporter()
-        self.spool = Spool(self.exporter)
-        self.tracing = Tracing(Spans(self.spool))
-
-    async def spans(self) -> list[ReadableSpan]:
-        """The spans so far: the parts of each request in their order, then its own."""
-        await self.spool.send()
-        return list(self.exporter.get_finished_spans())
-
-    async def one(self) -> ReadableSpan:
-        (root,) = [span for span in await self.spans() if span.kind is SpanKind.SERVER]
-        return root
-
-    async def parts(self) -> list[ReadableSpan]:
-        return [span for span in await self.spans() if span.kind is not SpanKind.SERVER]
-
-
-@asynccontextmanager
-async def tracing(open_world: OpenWorld, *models: Any, **more: Any) -> AsyncIterator[Traced]:
-    async with open_world(*models, **more) as world:
-        traced = Traced(world)
-        core = world.client.app.core
-        object.__setattr__(core, "tracing", traced.tracing)
-        world.journal.follow(traced.tracing.observe)
-        yield traced
-        assert traced.tracing.open_stories == 0, "something is remembered of what is over"
-
-
-def ms(span: ReadableSpan) -> float:
-    assert span.start_time is not None
-    assert span.end_time is not None
-    return (span.end_time - span.start_time) / 1e6
-
-
 async def test_a_request_is_a_span_with_its_wait_load_and_run(
     open_world: OpenWorld, autojump_clock: MockClock
 ) -> None:
@@ -80,8 +41,7 @@ async def test_a_request_is_a_span_with_its_wait_load_and_run(
         root = await traced.one()
         queue, load, run = await traced.parts()
     assert root.name == "POST /v1/audio/speech"
-    assert root.attributes is not None
-    assert dict(root.attributes) == {
+    assert dict(facts(root)) == {
         "http.request.method": "POST",
         "http.route": "/v1/audio/speech",
         "http.response.status_code": 200,
@@ -95,10 +55,8 @@ async def test_a_request_is_a_span_with_its_wait_load_and_run(
     assert f"{root.parent.span_id:016x}" == PARENT
     assert [queue.name, load.name, run.name] == ["queue", "load", "run"]
     assert all(span.parent == root.context for span in (queue, load, run))
-    assert load.attributes is not None
-    assert load.attributes["paraudio.generation"] == 1
-    assert run.attributes is not None
-    assert run.attributes["paraudio.outcome"] == "ok"
+    assert facts(load)["paraudio.generation"] == 1
+    assert facts(run)["paraudio.outcome"] == "ok"
     assert ms(load) >= 40
     assert ms(run) >= 20
     assert ms(root) >= ms(load) + ms(run)
@@ -137,9 +95,8 @@ async def test_a_client_that_leaves_is_the_cause(
         await call.ended.wait()
         root = await traced.one()
         *_, run = await traced.parts()
-    assert root.attributes is not None
-    assert root.attributes["paraudio.cancel.cause"] == "client_left"
-    assert "http.response.status_code" not in root.attributes
+    assert facts(root)["paraudio.cancel.cause"] == "client_left"
+    assert "http.response.status_code" not in facts(root)
     assert root.status.status_code is StatusCode.UNSET, "it is no fault of the server"
     assert run.status.status_code is StatusCode.ERROR
     assert run.status.description == "stopped"
@@ -159,10 +116,9 @@ async def test_a_cancel_by_id_is_the_cause(
         await ending.ended.wait()
         spans = {span.name: span for span in await traced.spans()}
     root = spans["POST /v1/audio/speech"]
-    assert root.attributes is not None
-    assert root.attributes["paraudio.cancel.cause"] == "by_id"
-    assert root.attributes["error.type"] == "request_cancelled"
-    assert root.attributes["http.response.status_code"] == 499
+    assert facts(root)["paraudio.cancel.cause"] == "by_id"
+    assert facts(root)["error.type"] == "request_cancelled"
+    assert facts(root)["http.response.status_code"] == 499
     assert "DELETE /v1/requests/{request_id}" in spans
 
 
@@ -179,13 +135,10 @@ async def test_a_wait_that_is_too_long_is_an_error_of_the_wait_and_the_request(
         gate.open()
         await first.ended.wait()
         roots = [span for span in await traced.spans() if span.kind is SpanKind.SERVER]
-        (second,) = [
-            one for one in roots if (one.attributes or {})["paraudio.request.id"] == "second"
-        ]
+        (second,) = [one for one in roots if facts(one)["paraudio.request.id"] == "second"]
         waits = [span for span in await traced.parts() if span.status.description == "timeout"]
-    assert second.attributes is not None
-    assert second.attributes["error.type"] == "server_busy"
-    assert second.attributes["paraudio.cancel.cause"] == "timeout"
+    assert facts(second)["error.type"] == "server_busy"
+    assert facts(second)["paraudio.cancel.cause"] == "timeout"
     assert second.status.status_code is StatusCode.ERROR
     assert [span.name for span in waits] == ["queue"]
 
@@ -198,8 +151,7 @@ async def test_a_load_that_fails_is_told(open_world: OpenWorld, autojump_clock: 
         (load,) = [span for span in await traced.parts() if span.name == "load"]
     assert load.status.status_code is StatusCode.ERROR
     assert root.status.status_code is StatusCode.ERROR
-    assert root.attributes is not None
-    assert root.attributes["error.type"] == reply.error()["code"]
+    assert facts(root)["error.type"] == reply.error()["code"]
 
 
 async def test_what_is_refused_is_a_span_and_no_error_of_the_server(
@@ -208,9 +160,8 @@ async def test_what_is_refused_is_a_span_and_no_error_of_the_server(
     async with tracing(open_world) as traced:
         await traced.world.client.post(SPEECH, {"model": "nobody", "input": "a"})
         root = await traced.one()
-    assert root.attributes is not None
-    assert root.attributes["error.type"] == "model_not_found"
-    assert "paraudio.task" not in root.attributes
+    assert facts(root)["error.type"] == "model_not_found"
+    assert "paraudio.task" not in facts(root)
     assert root.status.status_code is StatusCode.UNSET
 
 
@@ -236,8 +187,7 @@ async def test_a_websocket_is_one_span_from_its_head_to_its_close(open_world: Op
         await socket.ended.wait()
         root = await traced.one()
     assert root.name == "GET /v1/realtime"
-    assert root.attributes is not None
-    assert root.attributes["paraudio.model"] == "ears"
+    assert facts(root)["paraudio.model"] == "ears"
     assert root.parent is not None
     assert f"{root.parent.span_id:016x}" == PARENT
 
@@ -383,8 +333,7 @@ async def test_what_waits_at_the_end_is_sent(monkeypatch: pytest.MonkeyPatch) ->
         assert tracing is not None
         tracing.ended(end_of("the-last"))
     (span,) = exporter.get_finished_spans()
-    assert span.attributes is not None
-    assert span.attributes["paraudio.request.id"] == "the-last"
+    assert facts(span)["paraudio.request.id"] == "the-last"
 
 
 def test_nothing_of_opentelemetry_is_imported_where_nobody_asks() -> None:
