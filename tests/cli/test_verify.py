@@ -1,4 +1,6 @@
 import json
+import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -94,3 +96,49 @@ def test_what_is_no_journal_ends_with_2(cli: Cli, journal: Path, tmp_path: Path)
     result = cli("verify", str(journal))
     assert result.exit_code == 2
     assert result.stderr == f"error: {journal}:3: unknown kind 'quued'\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", ":1: not a journal: the file has no complete line"),
+        (b"\xff\x00\n" * 9, ":1: not JSON: "),
+        (b"[" * 100_000 + b"\n", ":1: not JSON: "),
+        (b"{}\n", ":1: not a journal: "),
+    ],
+)
+def test_a_file_of_any_other_kind_ends_with_2(
+    cli: Cli, tmp_path: Path, content: bytes, said: str
+) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(content)
+    result = cli("verify", str(file))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"error: {file}{said}")
+
+
+def test_a_folder_ends_with_2(cli: Cli, tmp_path: Path) -> None:
+    result = cli("verify", str(tmp_path))
+    assert result.exit_code == 2
+    assert result.stderr == f"error: {tmp_path} cannot be read: Is a directory\n"
+
+
+def test_two_journals_in_one_file_are_told_as_that(cli: Cli, journal: Path) -> None:
+    journal.write_bytes(journal.read_bytes() * 2)
+    result = cli("verify", str(journal))
+    assert result.exit_code == 2
+    assert f"{journal}:10: another journal begins here" in result.stderr
+
+
+def test_a_pipe_is_read_once_and_its_violations_come_without_their_lines(
+    cli: Cli, journal: Path, tmp_path: Path
+) -> None:
+    text, pipe = journal.read_text().replace('"slots":[0]', '"slots":[3]'), tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=(text,))
+    writer.start()
+    result = cli("verify", str(pipe))
+    writer.join()
+    assert result.exit_code == 1
+    assert result.stdout.startswith(f"{pipe}:4: slots: ")
+    assert all(line.startswith(f"{pipe}:") for line in result.stdout.splitlines())

@@ -93,8 +93,8 @@ def _print(found: _Found) -> None:
     for violation, lines in found.violations:
         at = lines[-1] if lines else 1
         click.echo(f"{file}:{at}: {violation.rule}: {violation.message}")
-        for number in lines:
-            click.echo(f"  {number}: {texts.get(number, '')}")
+        for number in [each for each in lines if each in texts]:
+            click.echo(f"  {number}: {texts[number]}")
     if found.reader.torn is not None:
         say_warning(f"line {found.reader.torn} was torn off and is left out")
     if not found.stopped:
