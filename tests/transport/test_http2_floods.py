@@ -14,6 +14,7 @@ from hyperframe.frame import (
     ContinuationFrame,
     DataFrame,
     Frame,
+    GoAwayFrame,
     HeadersFrame,
     PingFrame,
     PriorityFrame,
@@ -100,6 +101,13 @@ def pings() -> Iterator[list[Frame]]:
         yield [PingFrame(0, b"12345678")]
 
 
+def farewells() -> Iterator[list[Frame]]:
+    for stream, block in streams():
+        yield [HeadersFrame(stream, block, flags=["END_HEADERS"])]
+        while True:
+            yield [GoAwayFrame(0)]
+
+
 def priorities() -> Iterator[list[Frame]]:
     while True:
         yield [PriorityFrame(1, depends_on=3)]
@@ -137,6 +145,7 @@ APP = routes(root=hello, swallow=swallow)
         streams_too_many,
         settings,
         pings,
+        farewells,
         priorities,
         pieces_of_nothing,
         padding_around_nothing,

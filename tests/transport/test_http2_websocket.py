@@ -230,6 +230,21 @@ async def test_the_server_closes_with_a_code_and_waits_for_the_answer(stays: boo
         assert (answer.ended, answer.reset) == (True, None)
 
 
+async def test_a_close_that_is_answered_is_told_to_a_handler_that_stays() -> None:
+    told = trio.Event()
+
+    async def close(scope: Message, receive: Receive, send: Send) -> None:
+        await accept(receive, send)
+        await send({"type": "websocket.close", "code": 1000})
+        assert (await receive())["type"] == "websocket.disconnect"
+        told.set()
+
+    async with serving(websockets(close)) as served:
+        websocket = await open_h2ws(served)
+        await websocket.send((await websocket.closed()).response())
+        await told.wait()
+
+
 async def test_a_client_that_does_not_answer_a_close_is_not_waited_for_for_long(
     mock_clock: trio.testing.MockClock,
 ) -> None:
@@ -371,15 +386,17 @@ async def test_a_client_that_gives_no_window_is_reset_alone(
             while True:
                 await send({"type": "websocket.send", "bytes": bytes(50_000)})
 
-    limits = Limits(slow_client_timeout_s=10, keep_alive_s=500)
+    # The ping that is due meanwhile waits like everything else, and buys no time.
+    limits = Limits(slow_client_timeout_s=PING_S + 5, keep_alive_s=500)
     async with serving(websockets(flood), limits=limits, seconds=1000) as served:
         websocket = await open_h2ws(served)
         websocket.client.reading = False
         async with trio.open_nursery() as nursery:
             nursery.start_soon(websocket.client.answer, websocket.stream)
-            await pass_time(mock_clock, 9)
+            await pass_time(mock_clock, PING_S + 0.5)
+            await pass_time(mock_clock, 4)
             assert not handler.ended.is_set()
-            await pass_time(mock_clock, 1.5)
+            await pass_time(mock_clock, 1)
         assert handler.cancelled
         assert websocket.client.answers[websocket.stream].reset == ErrorCodes.CANCEL
 

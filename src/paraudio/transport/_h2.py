@@ -255,7 +255,9 @@ class H2(H2Sending):
         upload = self._uploads.get(event.stream_id)
         if upload is not None:
             upload.received += len(event.data)
-        if upload is None or upload.call.over:
+        # Of a websocket that we have closed, the client's own goodbye is to be heard still.
+        deaf = upload is None or (upload.call.over and not self._is_websocket(event.stream_id))
+        if upload is None or deaf:
             self.connection.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
             return
         upload.unacknowledged += event.flow_controlled_length

@@ -143,11 +143,14 @@ class Machine(H2Connection):
         return [reset]
 
 
+_DEAR: Final = (GoAwayFrame, PingFrame, PriorityFrame, RstStreamFrame, SettingsFrame)
+
+
 def _is_dear(frame: Frame) -> bool:
     """Whether a frame asks for nothing and costs something all the same."""
     if isinstance(frame, DataFrame):
         return not frame.data and "END_STREAM" not in frame.flags
-    return isinstance(frame, (PingFrame, PriorityFrame, RstStreamFrame, SettingsFrame))
+    return isinstance(frame, _DEAR)
 
 
 def _bound(frame: SettingsFrame) -> None:

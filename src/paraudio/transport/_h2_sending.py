@@ -77,11 +77,15 @@ class H2Sending(H2Protocol):
         if upload is None:
             yield
             return
-        upload.blocked_since = trio.current_time()
+        upload.senders += 1
+        if upload.blocked_since is None:
+            upload.blocked_since = trio.current_time()
         try:
             yield
         finally:
-            upload.blocked_since = None
+            upload.senders -= 1
+            if not upload.senders:
+                upload.blocked_since = None
 
     async def _part(self, stream_id: int) -> None:
         """The application has ended: so does the stream, with a reset if the answer broke off."""

@@ -24,6 +24,7 @@ class Upload:
         unacknowledged: How many bytes of window the client waits to get back.
         ended: Whether the client has sent everything.
         blocked_since: When the answer began to wait for the client's window, or None.
+        senders: How many wait for it: the application, and a websocket's pings and answers.
         declared: How many bytes the client said that it would send, or None.
         received: How many have come.
         parting: Whether a websocket's end is under way.
@@ -34,6 +35,7 @@ class Upload:
     unacknowledged: int = 0
     ended: bool = False
     blocked_since: float | None = None
+    senders: int = 0
     declared: int | None = None
     received: int = 0
     parting: bool = False
