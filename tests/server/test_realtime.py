@@ -38,10 +38,7 @@ def models(run_ms: int = 0) -> list[dict[str, object]]:
 @asynccontextmanager
 async def talking(served: Served) -> AsyncIterator[Wire]:
     """A session in which somebody speaks, and the recogniser listens."""
-    async with AsyncExitStack() as stack:
-        wire = await dial(served.port, "/v1/realtime?model=ears")
-        stack.push_async_callback(wire.stream.aclose)
-        assert isinstance(await wire.next(), AcceptConnection)
+    async with listened_to(served) as wire:
         await wire.sound(1)
         await wire.saw("speech_started")
         await served.until(lambda seen: seen["active_slots"] == 1 and seen["loaded"], "ears")
@@ -77,6 +74,45 @@ async def test_a_session_that_does_not_end_is_cut_when_the_drain_is_over(tmp_pat
     assert ended.code == 3
     assert any("/v1/realtime" in line for line in ended.cuts), ended.cuts
     assert ended.seconds < served.bound_s
+
+
+@asynccontextmanager
+async def listened_to(served: Served) -> AsyncIterator[Wire]:
+    """A session that is open."""
+    async with AsyncExitStack() as stack:
+        wire = await dial(served.port, "/v1/realtime?model=ears")
+        stack.push_async_callback(wire.stream.aclose)
+        assert isinstance(await wire.next(), AcceptConnection)
+        await wire.saw("session.created")
+        yield wire
+
+
+async def test_a_session_outlives_the_bounds_of_uploads(tmp_path: Path) -> None:
+    bounds = {"idle_timeout_ms": 200, "total_timeout_ms": 400}
+    async with (
+        serving(tmp_path, models(), live_ingest=bounds) as served,
+        listened_to(served) as wire,
+    ):
+        for _ in range(3):
+            await wire.sound(1)
+            # The client falls silent in the midst of a sentence: that ends it, and nothing else.
+            assert (await wire.saw(".completed"))["transcript"]
+            await served.until(lambda seen: seen["active_slots"] == 0, "ears")
+            await trio.sleep(0.6)  # longer than either bound
+
+
+async def test_a_session_ends_at_its_longest_time_and_the_next_one_begins(tmp_path: Path) -> None:
+    async with serving(tmp_path, models(), realtime_session_max_ms=5000) as served:
+        async with listened_to(served) as wire:
+            await wire.sound(1)
+            error = (await wire.saw("error"))["error"]
+            assert (error["type"], error["code"]) == ("invalid_request_error", "session_expired")
+            assert (await wire.saw(".completed"))["transcript"]
+            assert (await wire.closed()).code == 1001
+            await served.until(lambda seen: seen["active_slots"] == 0, "ears")
+        async with listened_to(served) as wire:
+            await wire.sound(1)
+            await wire.saw("speech_started")
 
 
 @asynccontextmanager
