@@ -54,7 +54,6 @@ async def read_json(exchange: Exchange, *, empty: bool = False, or_form: bool = 
         raise UnsupportedMediaTypeError(f"this route takes {taken}, not {request.mimetype!r}")
     if isinstance(request.body, PullBody):
         request.body.limit(min(JSON_BYTES, core.settings.max_request_body_bytes or JSON_BYTES))
-        request.body.check()
     received = [piece async for piece in pieces(request)]
     exchange.reading = False
     if sum(map(len, received)) > INLINE_BYTES:
