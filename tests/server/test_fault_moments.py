@@ -48,8 +48,9 @@ async def reconfiguring(served: Served, stack: AsyncExitStack) -> Client:
     assert (await served.run("first")).status == 200
     new = simulated("first", load_ms=LONG_MS)
     client = await held_up(served, stack, "/v1/models/load", new)
-    await served.until(lambda seen: seen["state"] == "reconfiguring", "first")
-    assert (await served.model("first"))["managed"]
+    # Before its load has begun the guard of loads would refuse it as the drain begins.
+    loads = await served.until(lambda seen: seen["generation"] == 2, "first")
+    assert (loads["state"], loads["managed"]) == ("reconfiguring", True)
     return client
 
 
