@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 import trio
-from tests.server.clients import bodies
+from tests.server.clients import Client, bodies
 from tests.server.harness import PATIENCE_S, Ended, Served, serving, simulated
 from tests.server.test_realtime import talking
 
@@ -35,15 +35,14 @@ def models() -> list[object]:
 async def everything(served: Served, stack: AsyncExitStack) -> None:
     """Bring one request of each kind under way."""
 
-    async def begin(path: str, body: object) -> None:
-        await stack.enter_async_context(await served.begin(path, body))
+    async def begin(path: str, body: object) -> Client:
+        return await stack.enter_async_context(await served.begin(path, body))
 
     await begin("/v1/tasks/run", bodies.run("running", run_ms=LONG_MS))
     await served.until(lambda seen: seen["active_slots"] and seen["loaded"], "running")
     await begin("/v1/tasks/run", bodies.run("running"))
     await served.until(lambda seen: seen["queued_requests"], "running")
-    await begin("/v1/audio/speech", bodies.stream("streaming"))
-    await served.until(lambda seen: seen["active_slots"] and seen["loaded"], "streaming")
+    assert await (await begin("/v1/audio/speech", bodies.stream("streaming"))).piece()
     await begin("/v1/tasks/run", bodies.run("cold"))
     await served.until(lambda seen: seen["state"] == "loading", "cold")
     async with await served.begin("/v1/tasks/run", bodies.run("old")) as gone:
