@@ -60,6 +60,22 @@ async def test_a_disk_with_little_room_again_takes_what_fits_and_nothing_is_torn
     assert journal.lost == 0
 
 
+async def test_a_process_that_ends_in_haste_on_a_full_disk_leaves_a_gap_too(
+    tmp_path: Path, room: Room
+) -> None:
+    path = tmp_path / "journal"
+    async with Journal(path) as journal:
+        tick(journal, 3)
+        journal.flush()
+        room.limit(path.stat().st_size)
+        tick(journal, 4)
+        journal.flush()
+        assert [event.seq for event in read(path).events] == [1, 2, 3]
+        journal.flush(last=True)
+        assert [event.seq for event in read(path).events] == [1, 2, 7]
+        room.all()
+
+
 async def test_a_disk_that_stays_full_to_the_end_leaves_a_journal_that_says_so(
     tmp_path: Path, room: Room
 ) -> None:

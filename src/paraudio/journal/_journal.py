@@ -115,10 +115,15 @@ class Journal:
                 self._changed = trio.Event()
             await self._changed.wait()
 
-    def flush(self) -> None:
-        """Bring what was recorded to the file now, blocking; for a process that ends in haste."""
+    def flush(self, *, last: bool = False) -> None:
+        """Bring what was recorded to the file now, blocking; for a process that ends in haste.
+
+        Args:
+            last: Nothing will be written after this. What a full disk does not take is then shown
+                by a gap, as where the journal is closed.
+        """
         if self._writer is not None:
-            self._writer.flush()
+            self._writer.flush(last=last)
 
     async def __aenter__(self) -> Self:
         """Open the file, unless that is deferred.

@@ -112,13 +112,19 @@ class Writer:
         finally:
             self._lock.release()
 
-    def flush(self) -> None:
-        """Write what is left, now, in this thread; gives up if a write hangs."""
+    def flush(self, *, last: bool) -> None:
+        """Write what is left, now, in this thread; gives up if a write hangs.
+
+        Args:
+            last: Nothing will be written after this, so what the disk does not take is to show.
+        """
         if self._file == _CLOSED:
             return
         if self._lock.acquire(timeout=PATIENCE_S):
             try:
                 self._write_all()
+                if last and self._pending:
+                    self._mark_gap()
             finally:
                 self._lock.release()
 

@@ -76,4 +76,4 @@ class Report:
     def flush(self) -> None:
         """Bring what the journal holds to its file, now; for a process that ends without exits."""
         if self._journal is not None:
-            self._journal.flush()
+            self._journal.flush(last=True)
