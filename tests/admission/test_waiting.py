@@ -1,5 +1,7 @@
 """Waiting in virtual time: who is granted when, and who gives up when."""
 
+from itertools import count
+
 import pytest
 import trio
 import trio.testing
@@ -82,6 +84,21 @@ async def test_the_bound_counts_from_entering_not_from_waiting(autojump_clock: M
         with pytest.raises(ServerBusyError, match=r"waited 3000 ms for a slot"):
             await queue.wait(ticket)
         assert trio.current_time() - began == 3
+
+
+def test_nobody_leaves_before_his_bound_has_passed_since_the_journal_has_him_queued() -> None:
+    reads = count(step=0.01)  # the system stops the thread for 10 ms between any two looks
+    noted: list[float] = []
+
+    def record(kind: Kind, model: str | None = None, /, **facts: Json) -> None:
+        del model, facts
+        if kind is Kind.QUEUED:
+            noted.append(next(reads))
+
+    queue = ModelQueue("voice", 1, record=record, clock=lambda: next(reads))
+    queue.enter(REQUEST)
+    ticket = queue.enter(REQUEST, bound_s=0.5)
+    assert ticket.deadline >= noted[-1] + 0.5
 
 
 async def test_a_ticket_whose_bound_passed_before_anybody_waited_leaves_when_waited_for(

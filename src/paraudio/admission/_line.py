@@ -71,13 +71,13 @@ class Line:
                 self._refuse_hopeless(claim, bound_s)
             if is_full(limit, len(self._inbox)):
                 self._refuse("queue_full", self._full(limit))
-        return self._take_place(claim, bound_s, request, now)
+        return self._take_place(claim, bound_s, request)
 
     def try_enter(self, claim: Claim, request: str | None) -> Lease | None:
         """Be granted at once, or change nothing and return None."""
         if self._closed is not None or self._must_wait(claim):
             return None
-        return self.collect(self._take_place(claim, inf, request, self._clock()))
+        return self.collect(self._take_place(claim, inf, request))
 
     def collect(self, ticket: Ticket) -> Lease:
         """Hand out the lease of a granted ticket, once; raise why a ticket that left did."""
@@ -190,11 +190,14 @@ class Line:
             claim, self._slots.free, self._slots.total
         )
 
-    def _take_place(self, claim: Claim, bound_s: float, request: str | None, now: float) -> Ticket:
+    def _take_place(self, claim: Claim, bound_s: float, request: str | None) -> Ticket:
         """Stand at the end of the line, and settle it."""
         self._entered += 1
-        ticket = Ticket(self._entered, claim, request, bound_s, now + bound_s)
+        ticket = Ticket(self._entered, claim, request, bound_s, inf)
         self._notes.queued(ticket)
+        # The bound counts from behind the note: the system may stop this thread before it, and
+        # nobody leaves sooner than his bound after what the journal says.
+        ticket.deadline = self._clock() + bound_s
         self._inbox.put(ticket)
         self.settle()
         return ticket
