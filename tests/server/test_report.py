@@ -15,7 +15,7 @@ class HangingDisk(Journal):
         self.answers = threading.Event()
         self.written = threading.Event()
 
-    def flush(self) -> None:
+    def flush(self, *, last: bool = False) -> None:
         self.answers.wait(60)
         self.written.set()
 
