@@ -1,15 +1,17 @@
 """The data of one model, and what former loads left behind: decided without a runtime."""
 
 from collections.abc import Callable
+from math import inf
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
+from paraudio.admission import Claim
 from paraudio.engines.isolation import Inspection
-from paraudio.errors import LoadError
+from paraudio.errors import LoadError, ShuttingDownError
 from paraudio.journal import Kind, no_record
-from paraudio.lifecycle import RuntimeSettings, State
+from paraudio.lifecycle import Phase, RuntimeSettings, State
 from paraudio.lifecycle._abandoned import Abandoned
 from paraudio.lifecycle._candidate import Checker
 from paraudio.lifecycle._changes import Changes
@@ -91,3 +93,18 @@ def test_what_a_later_look_finds_out_does_not_replace_what_is_known() -> None:
     entry.inspected(second)
     assert entry.inspection is first
     assert told == [(Kind.INSPECTED, {"config": 1})]
+
+
+def test_a_model_that_was_never_loaded_was_never_used() -> None:
+    assert _entry().last_used == -inf
+
+
+async def test_a_lease_that_comes_to_a_model_after_the_stop_ends_at_once() -> None:
+    entry = _entry()
+    entry._context.phases.advance(Phase.STOPPING)
+    lease = entry.queue.admit_nowait(Claim.MANAGER)
+    assert lease is not None
+    promise = entry.hand_over(lease, AsyncMock())
+    assert not entry.queue.snapshot().managed
+    with pytest.raises(ShuttingDownError):
+        await promise.wait()

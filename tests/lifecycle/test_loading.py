@@ -314,3 +314,12 @@ async def test_whatever_goes_wrong_in_a_load_is_a_failed_load(
         assert "the disk is on fire" in stage.errors["r"].message
         assert isinstance(stage.errors["r"].__cause__, OSError)
         stage.assert_quiet()
+
+
+async def test_where_no_memory_is_to_be_kept_free_nobody_looks_at_what_is(
+    autojump_clock: MockClock,
+) -> None:
+    async with open_stage(spec("a", memory_mb=500), free_memory=lambda: 0) as stage:
+        await stage.ask("r", "a")
+        await stage.done()
+        assert stage.ends()["r"][0] == "done"
