@@ -14,9 +14,11 @@ class HangingDisk(Journal):
         super().__init__()
         self.answers = threading.Event()
         self.written = threading.Event()
+        self.was_last = False
 
     def flush(self, *, last: bool = False) -> None:
         self.answers.wait(60)
+        self.was_last = last
         self.written.set()
 
 
@@ -61,3 +63,4 @@ def test_last_words_do_not_wait_for_a_disk_that_hangs() -> None:
     assert not journal.written.is_set()
     journal.answers.set()
     assert journal.written.wait(30)
+    assert journal.was_last
