@@ -113,6 +113,15 @@ def test_what_is_wrong_is_said(page: Watching) -> None:
     assert "wrong" in str(page.at("speak-told").get_attribute("class"))
 
 
+def test_what_the_server_warns_of_is_said(page: Watching) -> None:
+    page.choose("speak-model", "voice")
+    page.at("text").clear()
+    page.at("text").send_keys("Привет, hello")
+    page.at("speak").submit()
+    page.until(lambda: page.text("speak-told").startswith("spoken in"), "spoken")
+    assert "; input has Cyrillic letters" in page.text("speak-told")
+
+
 def test_stopping_frees_the_slot(page: Watching) -> None:
     page.choose("speak-model", "slow")
     page.at("text").send_keys("something")

@@ -272,10 +272,10 @@ async function speak(signal, loud) {
   if (at("voice").value) json.voice = at("voice").value;
   const pieces = [];
   let rate = 0;
-  let ms = null;
+  let done = null;
   for await (const event of events(await ask("/v1/audio/speech", { json, signal }))) {
     if (event.type === "error") throw new Error(event.error.message);
-    if (event.type === "speech.audio.done") ms = event.timing.wall_ms;
+    if (event.type === "speech.audio.done") done = event;
     if (event.type !== "speech.audio.delta") continue;
     const samples = samplesOf(event.audio);
     rate = event.sample_rate;
@@ -283,11 +283,12 @@ async function speak(signal, loud) {
     loud.push(samples, rate);
     tell("speak-told", "playing, while the rest is spoken");
   }
-  if (ms === null) throw new Error(GONE);
+  if (done === null) throw new Error(GONE);
   const frames = pieces.reduce((sum, samples) => sum + samples.length, 0);
   URL.revokeObjectURL(at("sound").src);
   at("sound").src = URL.createObjectURL(new Blob([head(frames, rate), ...pieces]));
-  tell("speak-told", `spoken in ${(ms / 1000).toFixed(2)} s`);
+  const took = `spoken in ${(done.timing.wall_ms / 1000).toFixed(2)} s`;
+  tell("speak-told", [took, ...(done.warnings ?? [])].join("; "));
   await loud.ended(signal);
 }
 
