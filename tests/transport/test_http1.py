@@ -212,17 +212,28 @@ async def test_connect_is_405() -> None:
         assert (await client.answer("CONNECT")).status == 405
 
 
-async def test_a_request_to_a_proxy_is_served() -> None:
-    async def path(scope: Message, receive: Receive, send: Send) -> None:
-        await answer(send, scope["raw_path"])
-
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [
+        ("http://test/x?y=1", b"/x?y=1"),
+        ("https://test:99/x//y", b"/x//y"),
+        ("http://test", b"/"),
+        ("http://test?y=1", b"/?y=1"),
+        ("http://", b"/"),
+        ("http://[::1/x", b"/x"),
+        ("http://%5B::1/x%3Fy", b"/x%3Fy"),
+        ("*", b"*"),
+    ],
+)
+async def test_a_request_to_a_proxy_is_served_as_if_it_were_to_us(target: str, path: bytes) -> None:
     async def app(scope: Message, receive: Receive, send: Send) -> None:
-        await path(scope, receive, send)
+        del receive
+        query = b"?" + scope["query_string"] if scope["query_string"] else b""
+        await answer(send, scope["raw_path"] + query)
 
     async with serving(app) as served:
         client = await served.connect()
-        assert (await client.ask("http://test/x")).body == b"http://test/x"
-        assert (await client.ask("*", method="OPTIONS")).status == 200
+        assert (await client.ask(target, method="OPTIONS")).body == path
 
 
 async def test_a_malformed_chunk_ends_the_request_that_reads_it() -> None:

@@ -316,6 +316,15 @@ async def test_another_protocol_is_refused(protocol: bytes) -> None:
         assert ":protocol" in json.loads(got.body)["error"]["message"]
 
 
+@pytest.mark.parametrize("name", [b"sec-websocket-protocol", b"sec-websocket-extensions"])
+async def test_words_that_are_none_are_refused_alone(name: bytes) -> None:
+    async with serving(websockets(echo)) as served:
+        websocket = await open_h2ws(served, headers=[(name, b"a, \xff")], accepted=False)
+        got = await websocket.client.answer(websocket.stream)
+        assert (got.status, json.loads(got.body)["error"]["code"]) == (400, "malformed_request")
+        assert (await websocket.client.ask(b"/plain")).body == b"/plain"
+
+
 async def test_junk_before_the_handshake_is_done_ends_it() -> None:
     handler = Scope()
     go = trio.Event()

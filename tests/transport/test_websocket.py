@@ -180,6 +180,18 @@ async def test_junk_after_the_handshake_closes_it(junk: bytes) -> None:
 KEY = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
 
 
+async def test_a_version_of_http_that_we_do_not_know_is_taken_for_ours() -> None:
+    async with serving(websockets(echo)) as served:
+        client = await served.connect()
+        await client.send(
+            b"GET /echo HTTP/1.2\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n"
+            b"Sec-WebSocket-Version: 13\r\n" + KEY + b"\r\n"
+        )
+        head = await client.until(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 101 ")
+        assert b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" in head
+
+
 @pytest.mark.parametrize(
     ("head", "status"),
     [
@@ -188,6 +200,9 @@ KEY = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
         (b"Sec-WebSocket-Version: 13\r\n", 400),
         (KEY, 400),
         (b"", 400),
+        (b"Sec-WebSocket-Version: 13\r\nConnection: \xff\r\n" + KEY, 400),
+        (b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: a, \xff\r\n" + KEY, 400),
+        (b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Extensions: \xff\r\n" + KEY, 400),
     ],
 )
 async def test_a_broken_handshake_is_refused_and_closed(head: bytes, status: int) -> None:

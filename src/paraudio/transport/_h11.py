@@ -26,7 +26,7 @@ from hypercorn.protocol.h11 import STREAM_ID, H2ProtocolAssumedError, H11Protoco
 from hypercorn.protocol.ws_stream import WSStream
 from hypercorn.typing import AppWrapper, ConnectionState, H11SendableEvent, TaskGroup, WorkerContext
 
-from paraudio.errors import ParaudioError
+from paraudio.errors import BadHttpError, ParaudioError
 from paraudio.transport._asgi import Cut
 from paraudio.transport._call import AppCall
 from paraudio.transport._http_stream import HttpRequest
@@ -34,10 +34,12 @@ from paraudio.transport._inbox import BodyInbox, MessageInbox
 from paraudio.transport._limits import MAX_FIELDS, TURN
 from paraudio.transport._link import Link
 from paraudio.transport._refusals import (
+    are_readable,
     failed,
     fault_of,
     large_head,
     no_target,
+    no_websocket,
     parser_fault,
     rendered,
     slow_head,
@@ -47,6 +49,7 @@ from paraudio.transport._websocket import Websocket
 _CLOSE: Final = (b"connection", b"close")
 _PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\n"
 _END_OF_HEAD: Final = re.compile(rb"\n\r?\n")
+_ORIGIN: Final = re.compile(rb"https?://[^/?#]*")
 _BODY_COMES: Final = frozenset({h11.SEND_BODY, h11.ERROR})
 
 
@@ -202,6 +205,9 @@ class H11(H11Protocol):
         if not _is_served(request):
             await self._refuse(no_target(request.method))
             return
+        if _wants_websocket(request) and not are_readable(request.headers):
+            await self._refuse(no_websocket(BadHttpError.status))
+            return
         await self._create_stream(request)
         if self.stream is not None and self.stream.closed:
             await self._maybe_recycle()  # refused without an application: a broken handshake
@@ -219,9 +225,10 @@ class H11(H11Protocol):
             Request(
                 STREAM_ID,
                 headers=list(request.headers),
-                http_version=request.http_version.decode(),
+                # Of the versions behind 1.1, 1.1 is the one that we speak.
+                http_version=min(request.http_version, b"1.1").decode(),
                 method=request.method.decode("ascii").upper(),
-                raw_path=request.target,
+                raw_path=_path_of(request.target),
                 state=self.connection_state,
             )
         )
@@ -310,6 +317,18 @@ def _is_served(request: h11.Request) -> bool:
     if request.method == b"CONNECT" or not request.http_version.startswith(b"1."):
         return False
     target = request.target
-    if target.startswith((b"/", b"http://", b"https://")):
+    if target.startswith(b"/") or _ORIGIN.match(target):
         return True
     return target == b"*" and request.method == b"OPTIONS"
+
+
+def _path_of(target: bytes) -> bytes:
+    """The path and the query of a target: a client of a proxy sends a whole URL.
+
+    Whatever stands in the place of the host, nobody reads it.
+    """
+    found = _ORIGIN.match(target)
+    if found is None:
+        return target
+    path = target[found.end() :]
+    return path if path.startswith(b"/") else b"/" + path

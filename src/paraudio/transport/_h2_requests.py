@@ -6,7 +6,15 @@ from typing import Final
 
 from paraudio.errors import BadHttpError, ParaudioError
 from paraudio.transport._limits import MAX_FIELDS
-from paraudio.transport._refusals import WEBSOCKET_VERSION, Headers, large_head, no_target, rendered
+from paraudio.transport._refusals import (
+    WEBSOCKET_VERSION,
+    Headers,
+    are_readable,
+    large_head,
+    no_target,
+    no_websocket,
+    rendered,
+)
 
 _FIELD_BYTES: Final = 32
 """What HTTP/2 counts for a field beside its name and its value."""
@@ -47,6 +55,8 @@ def refusal_of(headers: Sequence[tuple[bytes, bytes]], max_bytes: int) -> Refusa
         # Not 426: that names an upgrade, and HTTP/2 has none.
         error = BadHttpError("the sec-websocket-version must be 13")
         more = [(b"sec-websocket-version", WEBSOCKET_VERSION)]
+    elif method == b"CONNECT" and not are_readable(headers):
+        error = no_websocket(BadHttpError.status)
     if error is None:
         return None
     fields, body = rendered(error)

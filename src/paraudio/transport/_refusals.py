@@ -6,6 +6,7 @@ that asks for something in a broken way is a client all the same, and is told wh
 
 import json
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from h11 import RemoteProtocolError
@@ -30,6 +31,8 @@ METHODS: Final = b"GET, HEAD, POST, DELETE, OPTIONS"
 
 WEBSOCKET_VERSION: Final = b"13"
 """The only one that there is."""
+
+_WORDS: Final = {b"connection", b"sec-websocket-extensions", b"sec-websocket-protocol"}
 
 _UNKNOWN_CODING: Final = 501
 """What h11 hints at for a Transfer-Encoding that it does not know."""
@@ -96,6 +99,11 @@ def no_target(method: bytes, protocol: bytes = b"") -> ParaudioError:
     if method == b"CONNECT":
         return MethodNotAllowedError("CONNECT is for proxies, and this is none")
     return BadHttpError("the target must be a path, or a URL with one")
+
+
+def are_readable(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Whether the lists of words that make a handshake are of words at all."""
+    return all(value.isascii() for name, value in headers if name.lower() in _WORDS)
 
 
 def no_websocket(status: int) -> ParaudioError:
