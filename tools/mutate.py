@@ -50,6 +50,34 @@ WITHOUT_A_LOOP: Final = ("test_inbox.py", "test_line.py", "test_line_changes.py"
 """What needs no event loop comes first: it fails where another test waits for ever."""
 AT_LENGTH: Final = ("test_day.py",)
 """What takes longest comes last: nearly every mutant is dead by then."""
+NEAREST: Final = {
+    "_abandoned.py": ("entry", "hanging_loads"),
+    "_bulk.py": ("bulk", "mutants"),
+    "_calls.py": ("use", "live", "mutants"),
+    "_candidate.py": ("candidate", "registering", "reconfiguring"),
+    "_changes.py": ("parts",),
+    "_entry.py": ("entry", "loading", "reconfiguring"),
+    "_guard.py": ("residency", "hanging_loads"),
+    "_initialize.py": ("loading", "hanging_loads", "residency"),
+    "_load.py": ("loading", "hanging_loads"),
+    "_manage.py": ("registering", "ending", "survey"),
+    "_model.py": ("shutdown",),
+    "_phases.py": ("parts", "shutdown"),
+    "_pool.py": ("parts", "loading", "reconfiguring"),
+    "_promise.py": ("parts",),
+    "_reaper.py": ("idling",),
+    "_reconfigure.py": ("reconfiguring", "residency"),
+    "_recover.py": ("recovery", "mutants"),
+    "_registry.py": ("ending", "registering", "shutdown"),
+    "_residency.py": ("residency",),
+    "_retire.py": ("shutdown", "hanging_loads"),
+    "_runtime.py": ("shutdown", "parts"),
+    "_settings.py": ("candidate",),
+    "_snapshot.py": ("places", "use"),
+    "_states.py": ("parts",),
+    "_use.py": ("use", "live"),
+}
+"""For a file of the lifecycle the tests that are most likely to notice; they come before all."""
 SLOW: Final = {
     "admission": ["tests/admission", "tests/lifecycle", "tests/contract"],
     "lifecycle": [
@@ -69,10 +97,24 @@ def fast_tests(root: Path, places: Sequence[str]) -> list[str]:
     return [str(file.relative_to(root)) for file in chosen]
 
 
+def nearest_tests(root: Path, mutant: Mutant) -> list[str]:
+    """The files of tests that a mutant meets first of all; none where nobody is near."""
+    if mutant.file.parent.name != "lifecycle":
+        return []
+    near = NEAREST.get(mutant.file.name, ())
+    files = [Path("tests", "lifecycle", f"test_{name}.py") for name in near]
+    return [str(file) for file in files if (root / file).exists()]
+
+
+Suites: TypeAlias = Sequence[tuple[str, Sequence[str]]]
+"""Tests that a mutant meets, one suite after the other, each with what it is called."""
+
+
 class Workshop:
     """Copies of the project in which mutants are tried, one at a time each."""
 
     def __init__(self, root: Path, base: Path, count: int) -> None:
+        self.root = root
         self._free: SimpleQueue[Path] = SimpleQueue()
         self._patience: dict[tuple[str, ...], float] = {}
         for number in range(count):
@@ -86,11 +128,11 @@ class Workshop:
                     shutil.copy(source, place / name)
             self._free.put(place)
 
-    def measure(self, suites: Sequence[Sequence[str]]) -> bool:
+    def measure(self, suites: Suites) -> bool:
         """Run tests without a mutant, to learn how long they take; whether they pass."""
         place = self._free.get()
         try:
-            for suite in suites:
+            for _, suite in suites:
                 run = try_tests(place, suite, LONGEST_S)
                 if run.passed is not True:
                     return False
@@ -99,14 +141,14 @@ class Workshop:
         finally:
             self._free.put(place)
 
-    def try_out(self, mutant: Mutant, suites: Sequence[Sequence[str]]) -> str:
-        """What kills a mutant: ``fast``, ``slow``, ``time``; or ``nobody``."""
+    def try_out(self, mutant: Mutant, suites: Suites) -> str:
+        """What kills a mutant: the suite that does, ``time``; or ``nobody``."""
         place = self._free.get()
         file = place / mutant.file
         original = file.read_text(encoding="utf-8")
         _write(file, mutant.source)
         try:
-            for name, suite in zip(("fast", "slow"), suites, strict=False):
+            for name, suite in suites:
                 passed = try_tests(place, suite, self._patience[tuple(suite)]).passed
                 if not passed:
                     return "time" if passed is None else name
@@ -199,16 +241,18 @@ class Trial:
     Attributes:
         room: The room.
         workshop: Where.
-        suites: The tests that they meet, one suite after the other.
+        suites: The tests that they meet after those that are nearest.
         outcomes: What is known of them.
         until: When no further one is begun, by the performance counter.
+        near: Whether they meet the nearest tests first.
     """
 
     room: str
     workshop: Workshop
-    suites: list[list[str]]
+    suites: Suites
     outcomes: Outcomes
     until: float
+    near: bool = True
 
     def run(self, jobs: Sequence[Job], pool: ThreadPoolExecutor) -> Tally:
         """Try the mutants, and tell of those that survive."""
@@ -225,16 +269,32 @@ class Trial:
         tally.seconds = round(seconds)
         return tally
 
+    def measure(self, jobs: Sequence[Job]) -> bool:
+        """Run every suite without a mutant; whether all pass."""
+        alive = [job[0] for job in jobs if not _is_dead(self.outcomes.of(*job))]
+        near = {tuple(suite): name for each in alive for name, suite in self._near(each)}
+        return self.workshop.measure(
+            [*((name, suite) for suite, name in near.items()), *self.suites]
+        )
+
+    def _near(self, mutant: Mutant) -> Suites:
+        near = nearest_tests(self.workshop.root, mutant) if self.near else []
+        return [("fast", near)] if near else []
+
     def _try(self, job: Job) -> Outcome | None:
         """What becomes of a mutant; None if there is no time for it."""
         known = self.outcomes.of(*job)
-        if known is not None and known.killer != ALIVE:
+        if _is_dead(known):
             return known
         began = time.perf_counter()
         if began > self.until:
             return known
-        killer = self.workshop.try_out(job[0], self.suites)
+        killer = self.workshop.try_out(job[0], [*self._near(job[0]), *self.suites])
         return self.outcomes.note(*job, killer, time.perf_counter() - began)
+
+
+def _is_dead(known: Outcome | None) -> bool:
+    return known is not None and known.killer != ALIVE
 
 
 LATE: Final = {"nobody": "SURVIVED", "slow": "KILLED LATE", "time": "NEVER ENDED"}
@@ -286,15 +346,15 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as base, ThreadPoolExecutor(options.jobs) as pool:
         workshop = Workshop(root, Path(base), options.jobs)
         for room in options.rooms:
-            suites = [options.tests or fast_tests(root, FAST[room])]
+            suites = [("fast", options.tests or fast_tests(root, FAST[room]))]
             if not options.fast:
-                suites.append([*SLOW[room], OF_ITSELF])
-            if not workshop.measure(suites):
-                tell(f"the tests of {room} fail without any mutant")
-                return 1
+                suites.append(("slow", [*SLOW[room], OF_ITSELF]))
             found = _chosen(room, options, known)
             jobs = placed(found)[options.first :: options.every]
-            trial = Trial(room, workshop, suites, outcomes, until)
+            trial = Trial(room, workshop, suites, outcomes, until, near=not options.tests)
+            if not trial.measure(jobs):
+                tell(f"the tests of {room} fail without any mutant")
+                return 1
             tallies[room] = trial.run(jobs, pool)
             tallies[room].of = len(found)
             tallies[room].excused = sum(key.startswith(f"{room}/") for key in known)

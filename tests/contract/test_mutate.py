@@ -104,7 +104,7 @@ def test_a_mutant_that_a_test_notices_is_killed_and_the_rest_lives(
     project: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     workshop = Workshop(project, tmp_path_factory.mktemp("shop"), 1)
-    suites = [["tests/admission"]]
+    suites = [("fast", ["tests/admission"])]
     assert workshop.measure(suites)
     found = {each.after: each for each in mutants(project, FILE)}
     assert workshop.try_out(found["max"], suites) == "fast"
@@ -133,7 +133,7 @@ def test_a_run_goes_on_where_the_one_before_it_was_cut(
     project: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     workshop = Workshop(project, tmp_path_factory.mktemp("shop"), 1)
-    suites = [["tests/admission"]]
+    suites = [("fast", ["tests/admission"])]
     assert workshop.measure(suites)
     jobs = placed(
         [each for each in mutants(project, FILE) if each.after in {"max", "value >= top"}]

@@ -251,6 +251,7 @@ async def test_a_driver_that_waits_for_another_load_leaves_at_its_bound(
         await stage.pass_time(2)
         assert isinstance(stage.errors["b"], ServerBusyError)
         assert "'b'" in stage.errors["b"].message
+        assert stage.errors["b"].message.endswith("another load was not over within 2000 ms")
         await stage.pass_time(1)
         await stage.ask("hopeless", "b", bound_ms=2000)
         assert stage.ends()["hopeless"] == ("server_busy", 3)
