@@ -7,8 +7,10 @@ import trio
 from tests.http.conftest import VOICE, OpenWorld, World
 from trio.testing import MockClock
 
+from paraudio.errors import InvalidRequestError, LoadError, ServerBusyError
 from paraudio.http import ROUTES, Gate, path_of
 from paraudio.http._core import Route
+from paraudio.store import StoreError
 
 KEYS = {"api_keys": ("first-key", "second-key")}
 SPEAK = ("POST", "/v1/audio/speech", {"model": "voice", "input": "a"})
@@ -147,11 +149,43 @@ async def test_an_unforeseen_error_is_logged_and_tells_nothing(
     assert "req-1" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("cause", "whole"),
+    [(None, False), (InvalidRequestError("no such path"), False), (ValueError("bits"), True)],
+)
+async def test_a_load_that_fails_is_one_line_unless_it_is_the_backend_that_failed(
+    world: World,
+    autojump_clock: MockClock,
+    caplog: pytest.LogCaptureFixture,
+    cause: Exception | None,
+    whole: bool,
+) -> None:
+    async def fail(exchange: object) -> Any:
+        raise LoadError("no index answered") from cause
+
+    replace_route(world, "/health", fail)
+    reply = await world.client.get("/health", {"x-request-id": "req-1"})
+    assert (reply.status, reply.error()["code"]) == (500, "load_failed")
+    assert "request req-1 failed" in caplog.text
+    assert "no index answered" in caplog.text
+    assert ("Traceback" in caplog.text) is whole
+
+
+async def test_what_keeps_a_model_out_of_the_store_is_one_line(
+    world: World, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(exchange: object) -> Any:
+        raise StoreError("the store cannot be written") from PermissionError("denied")
+
+    replace_route(world, "/health", fail)
+    assert (await world.client.get("/health")).status == 500
+    assert "the store cannot be written" in caplog.text
+    assert "Traceback" not in caplog.text
+
+
 async def test_of_several_errors_at_once_the_client_is_told_the_one_with_an_answer(
     world: World, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from paraudio.errors import ServerBusyError
-
     async def fail(exchange: object) -> Any:
         raise ExceptionGroup("both", [ValueError("hidden"), ServerBusyError("too busy")])
 

@@ -15,6 +15,7 @@ from werkzeug.exceptions import (
 
 from paraudio.errors import (
     InvalidRequestError,
+    LoadError,
     MethodNotAllowedError,
     NotFoundError,
     ParaudioError,
@@ -25,6 +26,7 @@ from paraudio.errors import (
     UpgradeRequiredError,
 )
 from paraudio.spec import Json
+from paraudio.store import StoreError
 
 log = logging.getLogger(__name__)
 
@@ -160,7 +162,7 @@ def _brief(text: str, most: int) -> str:
 
 
 def _log(error: BaseException, told: BaseException, answer: Answer, request_id: str) -> None:
-    if isinstance(told, StorageError):
+    if _says_all(told) and len(leaves(error)) == 1:
         log.error("request %s failed: %s", request_id, told)
     elif answer.status == 500:
         log.error("request %s failed", request_id, exc_info=error)
@@ -168,3 +170,15 @@ def _log(error: BaseException, told: BaseException, answer: Answer, request_id: 
         log.warning("request %s: answered %s of several errors", request_id, told, exc_info=error)
     else:
         log.debug("request %s: %d: %s", request_id, answer.status, told)
+
+
+def _says_all(error: BaseException) -> bool:
+    """Whether an error was foreseen and its message says all, so that no traceback is of use.
+
+    Full disks, an index that does not answer and wrong paths are; a backend's own error, which is
+    the cause of ours, is not.
+    """
+    if isinstance(error, StorageError | StoreError):
+        return True
+    foreseen = error.__cause__ is None or isinstance(error.__cause__, ParaudioError)
+    return isinstance(error, LoadError) and foreseen
