@@ -99,6 +99,15 @@ async def test_any_name_goes_where_the_family_has_but_one_voice(
     assert (await speak(world, voice="alloy")).status == 200
 
 
+async def test_a_name_that_is_too_long_for_the_folder_is_in_it_nowhere(
+    open_scripted: OpenWorld, voice_dir: Path
+) -> None:
+    family = speaking(voices=("v1",))
+    async with open_scripted(family, spec(), voice_dir=str(voice_dir)) as world:
+        reply = await speak(world, voice="ä" * 200)
+        assert (reply.status, reply.error()["param"]) == (400, "voice")
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -1,11 +1,18 @@
 """Options of families as data: a schema, checked strictly, with errors that name the field."""
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from paraudio.errors import InvalidRequestError
 from paraudio.spec import Json
+
+_LARGEST: Final = sys.float_info.max
+"""A whole number may have any number of digits; one that is larger than this fits no float."""
+
+_SHOWN: Final = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,17 +75,22 @@ def _check(value: Json, option: Option, param: str) -> Json:
     if value is None and option.default is None:
         return None
     if not _is_kind(value, option.kind):
-        raise InvalidRequestError(f"{param} must be {_wants(option)}, not {value!r}", param=param)
+        raise _refusal(value, option, param)
     if isinstance(value, int | float) and not isinstance(value, bool):
         low = -math.inf if option.minimum is None else option.minimum
         high = math.inf if option.maximum is None else option.maximum
-        if not low <= value <= high:
-            raise InvalidRequestError(
-                f"{param} must be {_wants(option)}, not {value!r}", param=param
-            )
+        if not low <= value <= high or abs(value) > _LARGEST:
+            raise _refusal(value, option, param)
     if option.choices and value not in option.choices:
-        raise InvalidRequestError(f"{param} must be {_wants(option)}, not {value!r}", param=param)
+        raise _refusal(value, option, param)
     return float(value) if option.kind is float and isinstance(value, int) else value
+
+
+def _refusal(value: Json, option: Option, param: str) -> InvalidRequestError:
+    shown = repr(value)
+    if len(shown) > _SHOWN:
+        shown = f"{shown[:_SHOWN]}…"
+    return InvalidRequestError(f"{param} must be {_wants(option)}, not {shown}", param=param)
 
 
 def _is_kind(value: Json, kind: type) -> bool:
@@ -95,12 +107,16 @@ def _wants(option: Option) -> str:
     words = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
     text = words[option.kind]
     if option.minimum is not None and option.maximum is not None:
-        return f"{text} from {option.minimum:g} to {option.maximum:g}"
+        return f"{text} from {_plain(option.minimum)} to {_plain(option.maximum)}"
     if option.minimum is not None:
-        return f"{text} of at least {option.minimum:g}"
+        return f"{text} of at least {_plain(option.minimum)}"
     if option.maximum is not None:
-        return f"{text} of at most {option.maximum:g}"
+        return f"{text} of at most {_plain(option.maximum)}"
     return text
+
+
+def _plain(number: float) -> str:
+    return f"{number:.15g}"
 
 
 def whole_option(options: Mapping[str, Json], name: str) -> int:

@@ -161,7 +161,11 @@ def _recorded(
         return None
     folder = Path(settings.voice_dir)
     path = folder / f"{ask.name}.wav"
-    if not path.is_file():
+    try:
+        there = path.is_file()
+    except OSError:  # a name of letters that take more bytes than a name may have
+        there = False
+    if not there:
         return None
     source = OnServer(str(path.absolute()), ask.param)
     sound = source.decode([str(folder.absolute())], settings.max_request_body_bytes, check)

@@ -1,4 +1,5 @@
 import json
+import os
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -373,6 +374,9 @@ def test_wrong_places_are_refused_by_field(tmp_path: Path) -> None:
     assert _found_wrong(tmp_path, weight="none.onnx").param == "weight"
     assert _found_wrong(tmp_path / "..", weight="../tiny.onnx").param == "weight"
     assert _found_wrong(path, config="none.json").param == "config"
+    assert _found_wrong(path, config=str(tmp_path)).param == "config"
+    os.mkfifo(tmp_path / "pipe")
+    assert "no regular file" in _found_wrong(path, config="pipe").message
     (tmp_path / "second.onnx").write_bytes(TINY)
     error = _found_wrong(tmp_path)
     assert error.param == "weight"

@@ -1,14 +1,21 @@
 """The thread isolation: real blocking code, real hangs, nothing lost."""
 
+import errno
 import threading
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 import trio
 from tests.engines.odd_families import OddFamily, odd_load, say
 
+from paraudio.engines import Family, Load
+from paraudio.engines.families.piper_tts import PiperTtsFamily
+from paraudio.engines.families.pocketsphinx_asr import PocketsphinxAsrFamily
+from paraudio.engines.families.silero_vad import SileroVadFamily
 from paraudio.engines.isolation import SessionHandle, ThreadIsolation, open_thread_isolation
 from paraudio.errors import BackendError, BackendHungError, InvalidRequestError, LoadError
+from paraudio.spec import Task
 
 
 @pytest.fixture
@@ -40,6 +47,31 @@ async def test_inspection_passes_a_refusal_and_translates_a_failure(
     assert refused.value.param == "path"
     with pytest.raises(LoadError, match="model 'odd': inspection failed: RuntimeError: no idea"):
         await isolation.inspect(OddFamily(fail_inspect=True), odd_load())
+
+
+@pytest.mark.parametrize(
+    ("family", "task"),
+    [(PiperTtsFamily(), "tts"), (SileroVadFamily(), "vad"), (PocketsphinxAsrFamily(), "asr")],
+)
+async def test_a_path_that_the_system_does_not_take_is_refused(
+    isolation: ThreadIsolation, family: Family, task: Task
+) -> None:
+    path = "/a" * 5_000
+    with pytest.raises(InvalidRequestError, match="File name too long") as refused:
+        await isolation.inspect(family, replace(odd_load(path=path), task=task))
+    assert refused.value.param == "path"
+
+
+async def test_a_system_that_has_no_more_to_give_is_no_fault_of_the_path(
+    isolation: ThreadIsolation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def inspect(_: Load) -> None:
+        raise OSError(errno.EMFILE, "Too many open files", "/odd")
+
+    family = OddFamily()
+    monkeypatch.setattr(family, "inspect", inspect)
+    with pytest.raises(LoadError, match="Too many open files"):
+        await isolation.inspect(family, odd_load())
 
 
 @pytest.mark.parametrize(("advertised", "given"), [(1, 1), (16, 16), (99, 16)])

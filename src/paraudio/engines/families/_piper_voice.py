@@ -1,6 +1,7 @@
 """The description that lies beside a Piper voice: ``<voice>.onnx.json``."""
 
 import json
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,6 +59,8 @@ def read_voice(file: Path) -> PiperVoice:
         InvalidRequestError: There is none, or it describes no Piper voice; names ``config``.
     """
     try:
+        if not stat.S_ISREG(file.stat().st_mode):
+            raise _bad("is no regular file")  # a pipe would keep whoever opens it waiting
         with file.open("rb") as opened:
             raw = opened.read(_MAX_BYTES + 1)
         if len(raw) > _MAX_BYTES:

@@ -1,11 +1,28 @@
 """The options of the simulated family."""
 
+from typing import Final
+
 from paraudio.engines._options import Option
 
+_MOST: Final = 2**31 - 1
+"""The most milliseconds, 24 days, and the most MiB: no thread waits for much longer."""
+
 LOAD_OPTIONS: tuple[Option, ...] = (
-    Option(name="load_ms", kind=int, default=0, minimum=0, doc="Milliseconds that a load takes."),
     Option(
-        name="unload_ms", kind=int, default=0, minimum=0, doc="Milliseconds to free the weights."
+        name="load_ms",
+        kind=int,
+        default=0,
+        minimum=0,
+        maximum=_MOST,
+        doc="Milliseconds that a load takes.",
+    ),
+    Option(
+        name="unload_ms",
+        kind=int,
+        default=0,
+        minimum=0,
+        maximum=_MOST,
+        doc="Milliseconds to free the weights.",
     ),
     Option(
         name="capacity",
@@ -20,6 +37,7 @@ LOAD_OPTIONS: tuple[Option, ...] = (
         kind=int,
         default=0,
         minimum=0,
+        maximum=_MOST,
         doc="MiB that a load is estimated to need, and holds where it really runs.",
     ),
     Option(
@@ -45,7 +63,14 @@ LOAD_OPTIONS: tuple[Option, ...] = (
     ),
 )
 SESSION_OPTIONS: tuple[Option, ...] = (
-    Option(name="run_ms", kind=int, default=0, minimum=0, doc="Milliseconds that a run takes."),
+    Option(
+        name="run_ms",
+        kind=int,
+        default=0,
+        minimum=0,
+        maximum=_MOST,
+        doc="Milliseconds that a run takes.",
+    ),
     Option(
         name="chunks",
         kind=int,
@@ -59,6 +84,7 @@ SESSION_OPTIONS: tuple[Option, ...] = (
         kind=int,
         default=None,
         minimum=0,
+        maximum=_MOST,
         doc="Milliseconds before each piece; without it the pieces share run_ms.",
     ),
     Option(name="fail_runs", kind=int, default=0, minimum=0, doc="How many first runs fail."),
@@ -82,6 +108,7 @@ REQUEST_OPTIONS: tuple[Option, ...] = (
         kind=int,
         default=None,
         minimum=0,
+        maximum=_MOST,
         doc="Milliseconds of this run, in place of the session's.",
     ),
     Option(

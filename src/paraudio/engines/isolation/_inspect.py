@@ -1,5 +1,8 @@
 """Inspection, which is the same in every isolation: small files, read by a thread of the server."""
 
+import errno
+from typing import Final
+
 from paraudio.engines._protocols import Family
 from paraudio.engines._stop import Stop
 from paraudio.engines._values import Load
@@ -7,7 +10,18 @@ from paraudio.engines.isolation._pending import Care
 from paraudio.engines.isolation._protocols import Inspection
 from paraudio.engines.isolation._threads import start_in_thread
 from paraudio.engines.worker import attempt
-from paraudio.errors import LoadError
+from paraudio.errors import InvalidRequestError, LoadError
+
+_FAULTS_OF_A_PATH: Final = {
+    errno.EACCES,
+    errno.EISDIR,
+    errno.ELOOP,
+    errno.ENAMETOOLONG,
+    errno.ENOENT,
+    errno.ENOTDIR,
+    errno.EPERM,
+}
+"""What the system says of a path that would do nowhere; anything else may be over in a moment."""
 
 
 async def inspect_in_thread(family: Family, load: Load, care: Care) -> Inspection:
@@ -20,8 +34,17 @@ async def inspect_in_thread(family: Family, load: Load, care: Care) -> Inspectio
     what = f"model {load.model_id!r}: inspection"
     call = start_in_thread(
         what,
-        lambda: attempt(
-            lambda: Inspection(family.inspect(load), family.estimate(load)), what, kind=LoadError
-        ),
+        lambda: attempt(lambda: _inspect(family, load), what, kind=LoadError),
     )
     return (await call.wait(Stop(), care)).unwrap()
+
+
+def _inspect(family: Family, load: Load) -> Inspection:
+    try:
+        return Inspection(family.inspect(load), family.estimate(load))
+    except OSError as error:
+        if error.errno not in _FAULTS_OF_A_PATH:
+            raise
+        raise InvalidRequestError(
+            f"path cannot be used: {error.strerror}: {error.filename!r}", param="path"
+        ) from error
