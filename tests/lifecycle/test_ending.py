@@ -161,3 +161,22 @@ async def test_a_runtime_that_is_cancelled_frees_all_as_one_that_is_stopped(
         assert other.snapshot().phase == "stopped"
         assert other.model("c").state == "unloaded"
         assert stage.gates.count("close_model", model="c") == 1
+
+
+async def test_who_waits_for_a_broken_pool_that_is_still_in_use_is_refused_by_the_stop(
+    autojump_clock: MockClock,
+) -> None:
+    model = spec("a", 2, run_ms=2000, fail_clone=3)
+    async with open_stage(model, can_kill=True) as stage:
+        await stage.ask("fails", "a")
+        await stage.hold("holds", "a", seconds=100)
+        await stage.ask("waits", "a")
+        await stage.pass_time(1)
+        stage.isolation.crash("a", session=1)
+        await stage.pass_time(1)
+        stage.runtime.stop()
+        await trio.testing.wait_all_tasks_blocked()
+        assert stage.ends()["waits"] == ("shutting_down", 2)
+        await stage.cancel("holds")
+        assert stage.runtime.snapshot().phase == "stopped"
+        assert stage.runtime.cuts() == []
