@@ -32,6 +32,10 @@ def test_help_lists_every_ending_of_a_sound_file(cli: Cli) -> None:
         ((*SPEAK, "--text", "hi", "-o", "a.mp9"), "-o must end in one of .wav, .mp3"),
         ((*SPEAK, "--text", "hi", "--text-file", "-"), "--text or --text-file, not both"),
         ((*SPEAK, "--text", "-", "-o", "a.wav"), "--text-file - reads it from standard input"),
+        (
+            (*SPEAK, "--text", "hi", "-o", "none/a.wav"),
+            "none/a.wav cannot be written: there is no such folder",
+        ),
         ((*SPEAK, "--text-file", "none.txt"), "--text-file: none.txt cannot be read: No such file"),
         ((*SPEAK, "--text-file", "-"), "--text-file: - is not UTF-8 text (byte 0)"),
         ((*SPEAK, "--text", "hi", "-o", "a.wav", "--audio", "-"), "takes no --audio"),

@@ -29,6 +29,15 @@ def test_speech_goes_to_its_file(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert captured.err == f"{path}: 0.50 s of speech in 0.25 s, 2.0 times real time\n"
 
 
+def test_what_the_model_warns_of_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = Result(audio=SOUND, artifacts={"warnings": ["input has Greek letters"]})
+    path = tmp_path / "a.wav"
+    deliver(Done(result, 1.0, 0.25, 0.5), spec("tts"), output=str(path), as_json=False)
+    assert capsys.readouterr().err.startswith("warning: input has Greek letters\n")
+
+
 def test_the_name_decides_the_format(tmp_path: Path) -> None:
     path = tmp_path / "a.PCM"
     deliver(SPOKEN, spec("tts"), output=str(path), as_json=False)

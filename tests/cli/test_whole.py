@@ -11,7 +11,7 @@ from tests.cli.test_results import SPOKEN, spec
 
 from paraudio.cli._results import Done, deliver
 from paraudio.cli._signals import Interrupted
-from paraudio.cli._whole import write_whole
+from paraudio.cli._whole import check_place, write_whole
 from paraudio.errors import BackendError
 
 GOOD = b"the good one"
@@ -159,3 +159,31 @@ def test_a_file_that_may_not_be_written_is_left(
     with pytest.raises(PermissionError):
         write_whole(path, b"new")
     assert path.read_bytes() == GOOD
+
+
+def test_what_cannot_be_written_is_known_before_there_is_anything_to_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "folder.wav").mkdir()
+    (tmp_path / "kept.wav").write_bytes(GOOD)
+    with pytest.raises(IsADirectoryError):
+        check_place(tmp_path / "folder.wav")
+    with pytest.raises(FileNotFoundError, match="there is no such folder"):
+        check_place(tmp_path / "none" / "a.wav")
+    check_place(tmp_path / "a.wav")
+    check_place(tmp_path / "kept.wav")
+    check_place(Path("/dev/stdout"))
+    closed = {tmp_path}
+
+    def allows(place: Path, mode: int) -> bool:
+        assert mode == os.W_OK
+        return place not in closed
+
+    monkeypatch.setattr(os, "access", allows)
+    check_place(tmp_path / "kept.wav")  # a file may be written in a folder that may not
+    with pytest.raises(PermissionError):
+        check_place(tmp_path / "a.wav")
+    closed.add(tmp_path / "kept.wav")
+    with pytest.raises(PermissionError):
+        check_place(tmp_path / "kept.wav")
+    assert (tmp_path / "kept.wav").read_bytes() == GOOD

@@ -85,7 +85,8 @@ def test_without_its_client_library_it_says_how_to_get_it(
     monkeypatch.setitem(sys.modules, "httpx", None)
     result = cli("conformance", "--url", "http://x")
     assert result.exit_code == 2
-    assert "pip install 'paraudio[conformance]'" in result.stderr
+    assert "pip install httpx" in result.stderr
+    assert "uv run --extra conformance" in result.stderr
 
 
 def test_a_failure_ends_with_1_and_is_told_in_the_table(cli: Cli, reported: list[Report]) -> None:

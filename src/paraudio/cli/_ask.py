@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from paraudio.audio import FORMATS
+from paraudio.cli._whole import check_place
 from paraudio.errors import InvalidRequestError
 from paraudio.spec import Json, ModelSpec
 
@@ -46,10 +47,21 @@ def check(ask: Ask, spec: ModelSpec) -> None:
         raise InvalidRequestError(f"{name} makes no sound for -o; redirect the output", param="-o")
     if spec.task == "tts" and ask.output is None:
         raise InvalidRequestError(f"{name} needs -o FILE.wav for its speech", param="-o")
-    if ask.output not in {None, "-"}:
-        kind = Path(str(ask.output)).suffix.removeprefix(".").lower()
-        if kind not in FORMATS:
-            names = ", ".join(f".{known}" for known in FORMATS)
-            raise InvalidRequestError(
-                f"-o must end in one of {names}, or be -, not {ask.output}", param="-o"
-            )
+    if ask.output is not None and ask.output != "-":
+        _check_output(ask.output)
+
+
+def _check_output(output: str) -> None:
+    """Refuse a file that cannot be written now: the work may take long, and would be lost."""
+    kind = Path(output).suffix.removeprefix(".").lower()
+    if kind not in FORMATS:
+        names = ", ".join(f".{known}" for known in FORMATS)
+        raise InvalidRequestError(
+            f"-o must end in one of {names}, or be -, not {output}", param="-o"
+        )
+    try:
+        check_place(Path(output).expanduser())
+    except OSError as error:
+        raise InvalidRequestError(
+            f"{output} cannot be written: {error.strerror}", param="-o"
+        ) from None

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from paraudio.conformance import Report
 
 _MISSING: Final = (
-    "this command needs httpx, which is not installed here: pip install 'paraudio[conformance]'"
+    "this command needs httpx, which is not installed here: pip install httpx, or in a clone "
+    "python3 -m uv run --extra conformance paraudio conformance"
 )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from paraudio.audio import encode
-from paraudio.cli._output import print_json, print_table, say
+from paraudio.cli._output import print_json, print_table, say, say_warning
 from paraudio.cli._whole import write_whole
 from paraudio.engines import Result
 from paraudio.errors import BackendError
@@ -32,8 +32,11 @@ class Done:
 
 
 def deliver(done: Done, spec: ModelSpec, *, output: str | None, as_json: bool) -> None:
-    """Write the sound where it belongs, and print the rest."""
+    """Write the sound where it belongs, say what the model warns of, and print the rest."""
     result = done.result
+    told = result.artifacts.get("warnings")
+    for warning in told if isinstance(told, list) else ():
+        say_warning(str(warning))
     if output is not None:
         _write(result, output)
     if as_json:

@@ -1,5 +1,6 @@
 """Files that are written whole or not at all."""
 
+import errno
 import os
 import secrets
 import signal
@@ -31,7 +32,7 @@ def write_whole(path: Path, data: bytes) -> None:
         path.write_bytes(data)
         return
     if place.exists() and not os.access(place, os.W_OK):
-        raise PermissionError(13, "Permission denied", str(place))
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
     beside = place.with_name(f".paraudio-{secrets.token_hex(8)}.part")
     with _raising():
         try:
@@ -47,6 +48,23 @@ def write_whole(path: Path, data: bytes) -> None:
             beside.replace(place)
         finally:
             beside.unlink(missing_ok=True)
+
+
+def check_place(path: Path) -> None:
+    """Find out that a file cannot be written, before there is anything to write.
+
+    Raises:
+        OSError: Its folder is missing or closed, or it is one that may not be written, or a folder.
+    """
+    place = _end_of_links(path)
+    if place is None:
+        return
+    if place.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(place))
+    if not place.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(place))
+    if not os.access(place if place.exists() else place.parent, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
 
 
 def _end_of_links(path: Path) -> Path | None:
