@@ -10,7 +10,7 @@ from paraudio.errors import BodyTimeoutError, BodyTooLongError, PayloadTooLargeE
 from paraudio.http._body import pieces
 from paraudio.http._exchange import Exchange
 from paraudio.http._ingest import Bounds
-from paraudio.transport import AppCall, PullBody, call_of
+from paraudio.transport import AppCall, Deadline, PullBody, call_of
 
 
 class LiveBody:
@@ -28,7 +28,7 @@ class LiveBody:
     def __init__(self, exchange: Exchange, bounds: Bounds) -> None:
         self._bounds = bounds
         self._call = _call_of(exchange)
-        self._ends = math.inf
+        self._whole = Deadline(math.inf, self._waits)
         body = exchange.request.body
         if isinstance(body, PullBody):
             body.limit(bounds.body_bytes)
@@ -37,7 +37,7 @@ class LiveBody:
 
     async def open(self) -> None:
         """Begin to count, and ask for the body; before the first byte of the answer."""
-        self._ends = trio.current_time() + self._bounds.total_s
+        self._whole.at = trio.current_time() + self._bounds.total_s
         if self._call is not None:
             # Our own bounds hold from here on, and say which one it was.
             self._call.patience.body_stall_s = math.inf
@@ -48,20 +48,29 @@ class LiveBody:
         return self
 
     async def __anext__(self) -> bytes:
-        """Wait for the next piece."""
-        now = trio.current_time()
-        idles = now + self._bounds.idle_s
-        if now < self._ends:
-            with trio.move_on_at(min(idles, self._ends)):
-                piece = await anext(self._pieces)
-                self._check_chunk()
-                return piece
-        if idles < self._ends:
-            raise BodyTimeoutError(
-                f"nothing of the body came for {_ms(self._bounds.idle_s)} ms "
-                "(live_ingest.idle_timeout_ms); send silence too, or end the body"
-            )
-        raise BodyTooLongError(
+        """Wait for the next piece; who was stopped for a while looks at what came meanwhile."""
+        pause = Deadline(trio.current_time() + self._bounds.idle_s, self._waits)
+        while True:
+            first = min(self._whole, pause, key=lambda deadline: deadline.at)
+            if trio.current_time() < first.at:
+                with trio.move_on_at(first.at):
+                    piece = await anext(self._pieces)
+                    self._check_chunk()
+                    return piece
+            if await first.is_over():
+                raise self._paused() if first is pause else self._too_long()
+
+    def _waits(self) -> bool:
+        return self._call is not None and self._call.waiting()
+
+    def _paused(self) -> BodyTimeoutError:
+        return BodyTimeoutError(
+            f"nothing of the body came for {_ms(self._bounds.idle_s)} ms "
+            "(live_ingest.idle_timeout_ms); send silence too, or end the body"
+        )
+
+    def _too_long(self) -> BodyTooLongError:
+        return BodyTooLongError(
             f"the body did not end within {_ms(self._bounds.total_s)} ms "
             "(live_ingest.total_timeout_ms)"
         )

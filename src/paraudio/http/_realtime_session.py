@@ -27,7 +27,7 @@ from paraudio.http._realtime_scribe import Scribe
 from paraudio.http._realtime_sound import Format, Frames
 from paraudio.http._realtime_utterance import Bell, Utterance
 from paraudio.http._upgrade import GOING_AWAY, POLICY, Socket
-from paraudio.transport import call_of
+from paraudio.transport import Deadline, call_of
 
 T = TypeVar("T")
 
@@ -94,6 +94,8 @@ class RealtimeSession:
         self._exchange = exchange
         self._socket = socket
         self._opening = opening
+        self._pause_s = opening.bounds.idle_s
+        self._call = call_of(cast("dict[str, Any]", socket.websocket.scope))
         self._id = events.new_id("sess")
         self._bell = Bell()
         self._unsent: deque[str] = deque()
@@ -131,9 +133,8 @@ class RealtimeSession:
 
         Cancelled: what runs is stopped, and every slot is given back.
         """
-        call = call_of(cast("dict[str, Any]", self._socket.websocket.scope))
-        if call is not None:
-            call.patience.send_stall_s = self._opening.bounds.send_s
+        if self._call is not None:
+            self._call.patience.send_stall_s = self._opening.bounds.send_s
         self._tell_session("transcription_session" if self._opening.flat else "session", "created")
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._write)
@@ -195,22 +196,27 @@ class RealtimeSession:
         A client that stops in the midst of a sentence has spoken: else it would hold a slot for as
         long as it likes.
         """
-        now = trio.current_time()
-        rested, paused = now + self._opening.idle_s, now + self._opening.bounds.idle_s
+        rested, paused = self._within(self._opening.idle_s), self._within(self._pause_s)
         while True:
-            until = min(rested, paused, self._ends)
-            with trio.move_on_at(until):
+            first = min(rested, paused, key=lambda deadline: deadline.at)
+            with trio.move_on_at(min(first.at, self._ends)):
                 return await self._socket.receive()
-            if until == self._ends:
+            if self._ends <= first.at:
                 return self._expired()
-            if until == rested:
+            if not await first.is_over():
+                continue
+            if first is rested:
                 return self._idle()
-            paused = math.inf
-            if self._machine.unheard:
-                paused = trio.current_time() + self._opening.bounds.idle_s
-            elif self._machine.speaking:
+            paused = self._within(self._pause_s if self._machine.unheard else math.inf)
+            if not self._machine.unheard and self._machine.speaking:
                 self._machine.end()
                 self._bell.ring()
+
+    def _within(self, seconds: float) -> Deadline:
+        return Deadline(trio.current_time() + seconds, self._waits)
+
+    def _waits(self) -> bool:
+        return self._call is not None and self._call.waiting()
 
     def _expired(self) -> _Close:
         # The code of the error and of the close are OpenAI's; clients know them, and connect again.

@@ -11,6 +11,7 @@ so it may answer at any time and leave the rest of a body alone.
 
 from paraudio.transport._asgi import ASGIApp, Report
 from paraudio.transport._call import AppCall, Patience, call_of
+from paraudio.transport._lateness import Deadline
 from paraudio.transport._limits import Limits
 from paraudio.transport._listeners import inherited_sockets, open_tcp, open_unix, tls_context
 from paraudio.transport._quart import (
@@ -31,6 +32,7 @@ __all__ = [
     "AppCall",
     "ClientLeftError",
     "Connections",
+    "Deadline",
     "HttpConnection",
     "Limits",
     "Messages",

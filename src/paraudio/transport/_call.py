@@ -67,6 +67,7 @@ class AppCall:
         report: Report,
         began: Callable[["AppCall"], None],
         ended: Callable[["AppCall"], None],
+        readable: Callable[[], bool],
         cut_stalled: Callable[[], None] = _nothing,
     ) -> None:
         self.patience = patience
@@ -82,6 +83,7 @@ class AppCall:
         self._report = report
         self._began = began
         self._ended = ended
+        self._readable = readable
         self._cut_stalled = cut_stalled
         self._cancel = trio.CancelScope()
         self._sends = 0
@@ -94,6 +96,10 @@ class AppCall:
     def starving_since(self) -> float | None:
         """Since when the application has waited for the client's body, or None if it does not."""
         return self._inbox.starving_since
+
+    def waiting(self) -> bool:
+        """Whether something of the client is here that the application has not received."""
+        return self._inbox.filled or self._readable()
 
     def cut_stalled(self) -> None:
         """End the connection if bytes wait on it that its client does not take.

@@ -98,6 +98,7 @@ class Connection:
             report=self._shared.report,
             began=self._call_began,
             ended=self._call_ended,
+            readable=self.readable,
             cut_stalled=self._cut_stalled,
         )
 

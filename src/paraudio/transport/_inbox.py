@@ -52,6 +52,11 @@ class Inbox:
         self._wake_taker()
         self._wake_putter()
 
+    @property
+    def filled(self) -> bool:
+        """Whether the next ``take`` has something of the client, or its end."""
+        raise NotImplementedError
+
     def _drop(self) -> None:
         raise NotImplementedError
 
@@ -104,6 +109,11 @@ class BodyInbox(Inbox):
         self._complete = False
         self._ended = False
 
+    @property
+    def filled(self) -> bool:
+        """Whether the next ``take`` has a piece, or the end of the body."""
+        return not self._ended and bool(self._data or self._complete)
+
     async def put(self, message: Message) -> None:
         """Add a piece; returns when the next one may come."""
         if not message["more_body"]:
@@ -128,7 +138,7 @@ class BodyInbox(Inbox):
                 return self._gone
             if self._closed:
                 return HTTP_GONE
-            if not self._ended and (self._data or self._complete):
+            if self.filled:
                 return await self._next()
             if not self._asked and not self._ended:
                 self._asked = True
@@ -164,6 +174,11 @@ class MessageInbox(Inbox):
         super().__init__()
         self._messages: deque[Message] = deque()
         self._bytes = 0
+
+    @property
+    def filled(self) -> bool:
+        """Whether the next ``take`` has a message."""
+        return bool(self._messages)
 
     async def put(self, message: Message) -> None:
         """Add a message; returns when the next one may come."""

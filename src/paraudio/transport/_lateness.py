@@ -49,6 +49,37 @@ class Lateness:
         return False
 
 
+class Deadline:
+    """A time by which a client has to be heard that a timer of its own waits for.
+
+    Args:
+        at: That time, seconds of the loop's clock.
+        waiting: Whether something of the client waits to be looked at.
+
+    Attributes:
+        at: When the timer is to go off; a moment later once that was granted.
+    """
+
+    __slots__ = ("_granted", "_waiting", "at")
+
+    def __init__(self, at: float, waiting: Callable[[], bool]) -> None:
+        self.at = at
+        self._waiting = waiting
+        self._granted = False
+
+    async def is_over(self) -> bool:
+        """Whether the client is late; to be asked when the timer has gone off.
+
+        Others have their turn first, so what was read in this moment counts. What still waits then
+        gets a moment, once.
+        """
+        await let_others_go_first()
+        if self._granted or not self._waiting():
+            return True
+        self._granted, self.at = True, trio.current_time() + MOMENT_S
+        return False
+
+
 async def let_others_go_first() -> None:
     """Let every task have its turn that was woken together with this one, and what follows."""
     for _ in range(_ROUNDS):
