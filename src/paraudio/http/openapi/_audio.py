@@ -24,10 +24,10 @@ from paraudio.http.openapi._schema import (
     Schema,
     either,
     exactly,
-    flag,
     listed,
     number,
     ref,
+    switch,
     text,
     thing,
     whole,
@@ -35,7 +35,6 @@ from paraudio.http.openapi._schema import (
 
 TIMED: Final = ("X-Paraudio-Wall-Ms", "X-Paraudio-Audio-Duration-Ms", "X-Paraudio-RTF")
 _BYTES: Final = {"type": "string", "format": "binary"}
-_OBJECTS: Final = "Whether to give objects in the place of names; empty is as if it were missing."
 _NAMED: Final = thing({"id": text(), "name": text()})
 
 
@@ -192,7 +191,7 @@ def operations(settings: Settings) -> dict[str, Operation]:
             notes="For Open WebUI, which is known by its `User-Agent`, the voices are objects.",
             parameters=(
                 query("model", text("The ID of a model; of all, where it is missing.")),
-                query("objects", either(flag(), exactly(""), doc=_OBJECTS)),
+                query("objects", switch("Whether to give objects in the place of names.")),
             ),
             answers=json(thing({"voices": listed(either(text(), _NAMED))}), "Sorted by name."),
             errors=(404,),

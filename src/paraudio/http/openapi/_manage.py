@@ -26,6 +26,7 @@ from paraudio.http.openapi._schema import (
     listed,
     mapping,
     ref,
+    switch,
     text,
     thing,
     whole,
@@ -33,8 +34,8 @@ from paraudio.http.openapi._schema import (
 from paraudio.lifecycle import Phase
 
 _SHOWN: Final = (
-    query("include_session_options", flag("Whether to show them.", default=False)),
-    query("include_params", flag("Whether to show what a request can set.", default=False)),
+    query("include_session_options", switch("Whether to show them.", default=False)),
+    query("include_params", switch("Whether to show what a request can set.", default=False)),
 )
 _MANAGED: Final = (*BODY_ERRORS, 500, 503, 504)
 

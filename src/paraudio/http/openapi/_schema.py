@@ -119,6 +119,12 @@ def either(*schemas: Schema, doc: str = "") -> Schema:
     return told({"anyOf": list(schemas)}, doc)
 
 
+def switch(doc: str, *, default: bool | None = None) -> Schema:
+    """A flag of a query, where an empty one is as if it were missing."""
+    made = either(flag(), exactly(""), doc=f"{doc.rstrip('.')}; empty is as if it were missing.")
+    return made if default is None else {**made, "default": default}
+
+
 def ref(name: str) -> Schema:
     """A schema of the document, by its name."""
     return {"$ref": f"#/components/schemas/{name}"}
