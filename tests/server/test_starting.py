@@ -1,5 +1,6 @@
 """Where the server listens, whom it tells, and signals that come before it serves."""
 
+import errno
 import signal
 import socket
 import time
@@ -9,6 +10,10 @@ import pytest
 import trio
 from tests.server.clients import connected
 from tests.server.harness import in_threads, serving, simulated, started
+
+from paraudio.config import Settings
+from paraudio.errors import ConfigError
+from paraudio.server._bind import open_listeners
 
 pytestmark = pytest.mark.process
 
@@ -107,8 +112,20 @@ def test_a_port_that_another_program_has_is_said_to_be_taken(tmp_path: Path) -> 
     assert ended.code == 2
     assert ended.said[-1] == (
         f"error: cannot listen on 127.0.0.1:{port}: Address already in use; "
-        "another program listens there"
+        "another program listens there; --port takes another one, and with 0 any that is free"
     )
+
+
+async def test_a_port_that_needs_a_privilege_is_said_to_need_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def refuse(host: str, port: int) -> list[trio.SocketListener]:
+        raise PermissionError(errno.EACCES, f"no {port} of {host}")
+
+    monkeypatch.setattr("paraudio.server._bind.open_tcp", refuse)
+    with pytest.raises(ConfigError, match="no 80 of ::1; ports below 1024 need a privilege"):
+        async with open_listeners(Settings(host="::1", port=80)):
+            pass
 
 
 def test_a_server_that_cannot_listen_leaves_the_journal_of_the_one_before(tmp_path: Path) -> None:

@@ -49,11 +49,20 @@ async def _open(settings: Settings, place: str, closing: ExitStack) -> list[trio
         host, port = split_address(place) if place else (settings.host, settings.port)
         return await open_tcp(host, port)
     except OSError as error:
-        hint = "; another program listens there" if error.errno == errno.EADDRINUSE else ""
         raise ConfigError(
-            f"cannot listen on {address}: {error.strerror or error}{hint}",
+            f"cannot listen on {address}: {error.strerror or error}{_hint(error, place)}",
             param="bind" if place else "port",
         ) from error
+
+
+def _hint(error: OSError, place: str) -> str:
+    """What is behind an error, and what would do."""
+    if error.errno == errno.EADDRINUSE:
+        other = "" if place else "; --port takes another one, and with 0 any that is free"
+        return f"; another program listens there{other}"
+    if error.errno == errno.EACCES and not place.startswith(UNIX_PREFIX):
+        return "; ports below 1024 need a privilege"
+    return ""
 
 
 def _remove(path: Path, inode: int) -> None:

@@ -39,7 +39,7 @@ from paraudio.server._stopping import (
     watchdog,
 )
 from paraudio.server._stored import installs_cut, is_here
-from paraudio.server._waiting import Waiting
+from paraudio.server._waiting import NOTHING, Waiting
 from paraudio.spec import ModelSpec
 from paraudio.store import open_shelf
 from paraudio.transport import Limits, Server, tls_context
@@ -234,11 +234,8 @@ class _Serving:
 
     def _announce(self, line: str) -> None:
         """Say what is in progress when the drain begins, to the log and to the manager."""
-        log.info(
-            "in progress: %s; what waits in a queue is refused, the rest may take %g s",
-            line,
-            self._drain_s,
-        )
+        rest = f"; what waits in a queue is refused, the rest may take {self._drain_s:g} s"
+        log.info("in progress: %s%s", line, "" if line == NOTHING else rest)
         bound_s = self._drain_s + self._cancel_s + SLACK_S
         notify(STOPPING, extend(bound_s), status(f"draining: {line}"))
 

@@ -15,6 +15,9 @@ log = logging.getLogger(__name__)
 AGAIN_S: Final = 5.0
 """How often a drain says what is left."""
 
+NOTHING: Final = "nothing"
+"""The line where nothing is left."""
+
 _UPGRADED: Final = 101
 _UNWANTED: Final = {
     State.LOADING: ("load that nobody waits for", "loads that nobody waits for"),
@@ -65,7 +68,7 @@ class Waiting:
         """All of it in a line, ``2 running, 1 queued; the oldest: …``, or ``nothing``."""
         counts = self.counts()
         if not counts:
-            return "nothing"
+            return NOTHING
         told = ", ".join(
             f"{count} {one if count == 1 else several}" for (one, several), count in counts.items()
         )
