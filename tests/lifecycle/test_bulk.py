@@ -1,6 +1,7 @@
 """Bulk unloads: every barrier at once, then each as it drains; and fences."""
 
 import pytest
+import trio
 from tests.lifecycle.stage import Stage, open_stage, spec
 from trio.testing import MockClock
 
@@ -281,3 +282,36 @@ async def test_a_bulk_waits_for_a_worker_that_is_being_killed(autojump_clock: Mo
         await stage.done()
         assert stage.answers["bulk"] == Unloaded(("a",), ())
         stage.assert_quiet()
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_a_fence_is_taken_down_with_its_bulk(
+    autojump_clock: MockClock, cancelled: bool
+) -> None:
+    async with open_stage(spec("a", run_ms=1000)) as stage:
+        await stage.ask("a", "a")
+        await stage.unload_many("fence", None, fence=True)
+        assert len(stage.runtime._management._fences) == 1
+        if cancelled:
+            await stage.cancel("fence")
+        await stage.done()
+        assert stage.runtime._management._fences == set()
+
+
+async def test_a_bulk_whose_client_is_gone_takes_no_place(autojump_clock: MockClock) -> None:
+    async with open_stage(spec("a", run_ms=1000)) as stage:
+        await stage.ask("a", "a")
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await stage.runtime.unload_many(["a"])
+        assert scope.cancelled_caught
+        assert [each for each in stage.kinds(Kind.QUEUED) if each.facts["manager"]] == []
+
+
+async def test_a_bulk_that_comes_after_the_drain_is_refused_also_where_it_finds_nothing(
+    autojump_clock: MockClock,
+) -> None:
+    async with open_stage() as stage:
+        stage.runtime.drain()
+        await stage.unload_many("bulk", ["nobody"])
+        assert stage.errors["bulk"].code == "shutting_down"

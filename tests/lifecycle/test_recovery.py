@@ -135,9 +135,12 @@ async def test_a_broken_pool_that_nobody_wants_is_retired(autojump_clock: MockCl
         assert stage.made_by("next") == ("/a", 2)
 
 
-@pytest.mark.parametrize("operation", ["unload", "same", "change", "bulk"])
+@pytest.mark.parametrize(
+    ("operation", "why"),
+    [("unload", "unload"), ("same", "broken"), ("change", "reconfigure"), ("bulk", "unload")],
+)
 async def test_a_manager_finds_a_broken_pool_not_loaded(
-    autojump_clock: MockClock, operation: str
+    autojump_clock: MockClock, operation: str, why: str
 ) -> None:
     model = spec("a", 2, run_ms=2000, fail_clone=3)
     async with open_stage(model, can_kill=True) as stage:
@@ -156,7 +159,7 @@ async def test_a_manager_finds_a_broken_pool_not_loaded(
         stage.isolation.crash("a", session=1)
         await stage.done()
         assert stage.ends()["m"][1] == 5
-        assert len(stage.retirements()) == 1
+        assert stage.retirements() == [("a", why)]
         assert stage.model("a").loaded == (operation in {"same", "change"})
         await stage.ask("next", "a")
         await stage.done()

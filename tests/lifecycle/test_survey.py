@@ -1,10 +1,12 @@
 """What is known of models before their first load: their files are looked at, nothing is loaded."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 import trio
+import trio.testing
 from tests.lifecycle.stage import open_stage, spec
 from trio.testing import MockClock
 
@@ -13,6 +15,7 @@ from paraudio.engines.families.simulated import SimulatedFamily
 from paraudio.engines.isolation import Inspection, Isolation
 from paraudio.errors import InvalidRequestError
 from paraudio.journal import Kind
+from paraudio.lifecycle._manage import always
 from paraudio.spec import Json, ModelSpec
 
 
@@ -98,3 +101,19 @@ async def test_a_survey_ends_with_the_drain(autojump_clock: MockClock) -> None:
 
         await stage.runtime.survey(drained)
         assert seen == ["a"]
+
+
+async def test_to_take_all_files_for_present_lets_others_run() -> None:
+    with trio.testing.assert_checkpoints():
+        assert await always(spec("a"))
+
+
+async def test_what_cannot_be_looked_at_is_named_in_the_log(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="paraudio")
+    async with open_stage(spec("b", path="/absent"), family=_Choosy()) as stage:
+        await stage.runtime.survey()
+    (line,) = [each.getMessage() for each in caplog.records if "until it is loaded" in each.msg]
+    assert "model 'b'" in line
+    assert line.endswith("there is no model at this path")
