@@ -132,6 +132,7 @@ async def test_another_method_is_405_and_says_which_there_are(
     assert reply.status == 405
     assert reply.error()["code"] == "method_not_allowed"
     assert "POST" in reply.headers["allow"]
+    assert reply.error()["message"].endswith(f"; it takes {reply.headers['allow']}")
 
 
 async def test_an_unforeseen_error_is_logged_and_tells_nothing(

@@ -31,7 +31,7 @@ from paraudio.store import StoreError
 log = logging.getLogger(__name__)
 
 _OF_HTTP: Final[dict[type[HTTPException], tuple[type[ParaudioError], str]]] = {
-    NotFound: (NotFoundError, "there is no such route"),
+    NotFound: (NotFoundError, "there is no such route; GET /openapi.json has all that there are"),
     MethodNotAllowed: (MethodNotAllowedError, "this route does not take that method"),
     RequestEntityTooLarge: (PayloadTooLargeError, "the body is larger than this server takes"),
     UnsupportedMediaType: (UnsupportedMediaTypeError, "this route does not take that content type"),
@@ -123,7 +123,9 @@ def _of_werkzeug(error: HTTPException) -> Answer:
     for kind, (ours, message) in _OF_HTTP.items():
         if isinstance(error, kind):
             methods = ", ".join(sorted(getattr(error, "valid_methods", None) or ()))
-            return _answer(ours, message, headers={"Allow": methods} if methods else {})
+            if not methods:
+                return _answer(ours, message)
+            return _answer(ours, f"{message}; it takes {methods}", headers={"Allow": methods})
     status = error.code if error.code is not None and error.code >= 400 else 400
     ours = InvalidRequestError if status < 500 else ParaudioError
     return _answer(ours, f"{error.name} (HTTP {status})", status=status)
