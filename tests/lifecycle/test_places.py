@@ -80,3 +80,11 @@ async def test_a_registration_stands_under_the_id_of_its_request(
             ("loads", "b", None, (0,), True),
         ]
         await stage.done()
+
+
+async def test_a_use_that_was_not_entered_stands_nowhere(autojump_clock: MockClock) -> None:
+    async with open_stage(spec("a", 2)) as stage:
+        use = stage.runtime.use("a", request="r")
+        assert (use.slot, use.queued_s, use.loading, use.running) == (-1, 0, False, False)
+        assert use.spec is stage.model("a").spec
+        assert stage.runtime.places() == []
