@@ -11,6 +11,7 @@ from tests.http.conftest import EARS, OpenWorld, World
 from tests.http.openapi import SOUND, Document
 
 SECONDS: Final = float(os.environ.get("PARAUDIO_FUZZ_S", "0"))
+TURN_S: Final = 15
 DOCUMENT: Final = Document({"parallel_jobs": True})
 ROUTES: Final = (
     "/v1/audio/transcriptions",
@@ -166,12 +167,15 @@ async def attack(world: World, path: str, kind: str, body: bytes, pieces: int) -
     return reply.status
 
 
-# Many examples stand for a long time: some fifty milliseconds each.
-@settings(max_examples=int(20 * SECONDS) or 40, derandomize=not SECONDS, **HOW)
-@given(st.lists(CASES, min_size=5, max_size=10))
+# Many examples stand for a long time, some fifty milliseconds each, and Hypothesis remembers a
+# megabyte of each: a long time is many turns.
+@pytest.mark.parametrize("turn", range(1 + int(SECONDS / TURN_S)))
+@settings(max_examples=int(20 * TURN_S) if SECONDS else 40, derandomize=not SECONDS, **HOW)
+@given(cases=st.lists(CASES, min_size=5, max_size=10))
 async def test_a_hostile_form_is_a_form_or_a_refusal(
-    open_world: OpenWorld, cases: list[tuple[str, str, bytes, int]]
+    open_world: OpenWorld, turn: int, cases: list[tuple[str, str, bytes, int]]
 ) -> None:
+    del turn
     async with open_world(EARS, threads=True) as world:
         for path, kind, body, pieces in cases:
             await attack(world, path, kind, body, pieces)

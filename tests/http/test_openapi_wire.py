@@ -48,6 +48,7 @@ def form_request(path: str) -> bytes:
 SEEDS: Final = (
     request("GET /v1/models?include_params=true"),
     request("GET /health", b"", "Connection: close"),
+    request("GET http://[::1]:8080/v1/models?include_params=1"),
     request("HEAD /v1/models/voice"),
     request("OPTIONS /v1/audio/speech", b"", "Origin: https://x", "Expect: 100-continue"),
     request("DELETE /v1/requests/abc"),
@@ -66,6 +67,7 @@ SEEDS: Final = (
         "Upgrade: websocket",
         "Sec-WebSocket-Version: 13",
         "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+        "Sec-WebSocket-Protocol: realtime, other",
     )
     + b"\x81\x85abcd\x09\x07\x0f\x08\x0e",
 )
