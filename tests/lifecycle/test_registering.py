@@ -194,3 +194,26 @@ async def test_an_eager_model_that_fails_is_logged_and_the_others_load(
         await stage.runtime.load_eager()
         assert [each.loaded for each in stage.runtime.snapshot().models] == [False, True]
         assert "'a' was not loaded" in caplog.text
+
+
+@pytest.mark.parametrize("operation", ["unload", "change", "request"])
+async def test_the_bound_of_the_model_stands_in_place_of_the_longer_or_shorter_one_of_the_server(
+    autojump_clock: MockClock, operation: str
+) -> None:
+    patient = dataclasses.replace(spec("a", run_ms=5000), busy_timeout_ms=60_000)
+    hasty = dataclasses.replace(spec("b", run_ms=5000), busy_timeout_ms=500)
+    async with open_stage(patient, hasty, busy_timeout_ms=1000) as stage:
+        for model in (patient, hasty):
+            await stage.ask(f"runs {model.id}", model.id)
+            name = f"waits {model.id}"
+            match operation:
+                case "unload":
+                    await stage.unload(name, model.id)
+                case "change":
+                    await stage.register(name, dataclasses.replace(model, path="/new"))
+                case _:
+                    await stage.ask(name, model.id, run_ms=0)
+        await stage.done()
+        assert stage.ends()["waits a"][1] == 5
+        assert "waits a" not in stage.errors
+        assert stage.ends()["waits b"] == ("server_busy", 0.5)
