@@ -226,7 +226,8 @@ async def test_only_ordinary_files_within_the_allowed_folders_are_read(
         assert (reply.status, reply.error()["param"]) == (400, field)
         # In one and the same word, so that nobody learns what there is.
         assert reply.error()["message"] == (
-            f"{field} must be the absolute path of a file inside a folder that this server allows"
+            f"{field} must be the absolute path of a file inside a folder that this server allows "
+            "(allowed_paths)"
         )
         assert world.idle()
 

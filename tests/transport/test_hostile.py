@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 import trio
+from h11 import RemoteProtocolError
 from hypercorn.utils import UnexpectedMessageError
 from tests.transport.h2kit import connect_h2
 from tests.transport.kit import (
@@ -27,6 +28,7 @@ from tests.transport.kit import (
 )
 
 from paraudio.transport import ASGIApp
+from paraudio.transport._refusals import parser_fault
 
 
 class Ticker:
@@ -73,6 +75,12 @@ async def read(scope: Message, receive: Receive, send: Send) -> None:
 
 
 APP = routes(root=hello, fine=hello, read=read, refuse=refuse)
+
+
+def test_what_came_is_shown_as_it_came() -> None:
+    shown = repr(bytearray(b"GET (here)"))
+    told = parser_fault(RemoteProtocolError(f"illegal request line: {shown}")).message
+    assert told == "this is no valid HTTP/1.1: illegal request line: 'GET (here)'"
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,10 @@ def read_allowed(path: str, roots: Iterable[str], *, limit: int, param: str) -> 
         InvalidRequestError: It is no ordinary file there, or cannot be read.
         PayloadTooLargeError: It is larger than ``limit``.
     """
-    wants = f"{param} must be the absolute path of a file inside a folder that this server allows"
+    wants = (
+        f"{param} must be the absolute path of a file inside a folder that this server allows "
+        "(allowed_paths)"
+    )
     try:
         found = _resolved(path)
         if not any(_holds(root, found) for root in roots):

@@ -37,6 +37,9 @@ _WORDS: Final = {b"connection", b"sec-websocket-extensions", b"sec-websocket-pro
 _UNKNOWN_CODING: Final = 501
 """What h11 hints at for a Transfer-Encoding that it does not know."""
 
+_BYTES: Final = re.compile(r"bytearray\(b(.*)\)$", re.DOTALL)
+"""How h11 shows what it was given."""
+
 _SHAPES: Final = re.compile(rb"(?<!\r)(\n)|(\r)(?!\n)|(\r\n[ \t])")
 _TOLD: Final = (
     "a line of the head ends with LF alone; it must end with CRLF",
@@ -79,7 +82,8 @@ def parser_fault(error: RemoteProtocolError) -> ParaudioError:
         return TransferEncodingError("Transfer-Encoding must be chunked, and nothing else")
     if error.error_status_hint == HeadTooLargeError.status:
         return large_head()
-    return BadHttpError(f"this is no valid HTTP/1.1: {error}")
+    told = _BYTES.sub(r"\1", str(error))
+    return BadHttpError(f"this is no valid HTTP/1.1: {told}")
 
 
 def large_head() -> ParaudioError:
