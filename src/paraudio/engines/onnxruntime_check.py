@@ -144,11 +144,15 @@ def _cuda_problems(device: int) -> list[str]:
         return [text]
     devices = cuda_devices()
     if device >= devices:
-        return [f"there is no CUDA device {device}: the driver shows {devices}"]
+        return [f"there is no CUDA device {device}: the driver shows {devices or 'none'}"]
     try:
         _open_quietly(device)
     except OrtError as error:
-        return [f"CUDA does not work ({error}); pip install 'paraudio[cuda]' brings its libraries"]
+        text = (
+            f"CUDA does not work ({error}); the extra cuda brings its libraries: pip install "
+            "'paraudio[cuda]', or in a clone python3 -m uv run --extra cuda paraudio"
+        )
+        return [text]
     return []
 
 
