@@ -256,3 +256,51 @@ async def test_leaving_is_noticed_behind_an_encrypted_body_that_nobody_reads(
         await until_gone(served)
         await pass_time(mock_clock, 0.25)
         assert handler.cancelled
+
+
+FIRST: dict[str, list[Message]] = {
+    "accept": [{"type": "websocket.accept"}],
+    "close": [{"type": "websocket.close"}],
+    "refuse": [
+        {
+            "type": "websocket.http.response.start",
+            "status": 404,
+            "headers": [(b"content-length", b"3")],
+        },
+        {"type": "websocket.http.response.body", "body": b"no\n", "more_body": False},
+    ],
+    "end": [],
+}
+
+
+@pytest.mark.parametrize("first", FIRST)
+@pytest.mark.parametrize("pieces", [1, 2])
+async def test_frames_before_the_handshake_is_answered_race_with_no_answer(
+    certificates: Certificates, first: str, pieces: int
+) -> None:
+    async def app(scope: Message, receive: Receive, send: Send) -> None:
+        assert scope["type"] == "websocket"
+        await receive()
+        for message in FIRST[first]:
+            await send(message)
+        if first == "accept":
+            await receive()
+
+    handshake = (
+        b"GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n"
+        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+    frames = b"\x81\x85abcd\x09\x07\x0f\x08\x0e" * 3
+    async with serving(
+        app, ssl_context=certificates.server(), client_tls=certificates.client()
+    ) as served:
+        for _ in range(5):
+            client = await served.connect()
+            if pieces == 1:
+                await client.send(handshake + frames)
+            else:
+                await client.send(handshake)
+                await client.send(frames)
+            assert (await client.until(b"\r\n")).startswith(b"HTTP/1.1 ")
+            client.close()
+            await settle()

@@ -10,7 +10,7 @@ from typing import Any, Final
 import trio
 from hypercorn.protocol.events import Body, Data, EndBody, Event, Response, StreamClosed
 from hypercorn.protocol.ws_stream import FrameTooLargeError, WSStream
-from hypercorn.typing import WebsocketAcceptEvent
+from hypercorn.typing import WebsocketAcceptEvent, WebsocketResponseBodyEvent
 from wsproto.connection import ConnectionState
 from wsproto.events import CloseConnection, Message, Ping
 from wsproto.frame_protocol import CloseReason
@@ -32,6 +32,7 @@ class Websocket(WSStream):
         super().__init__(*given)
         self._spoke = trio.Event()
         self._taking = False
+        self._answered = False
 
     async def handle(self, event: Event) -> None:
         """Take what the connection read."""
@@ -45,13 +46,30 @@ class Websocket(WSStream):
     async def _handle(self, event: Event) -> None:
         early = isinstance(event, (Body, Data)) and not self.closed
         if early and not self.handshake.accepted:
-            # The application runs already, and has to be told.
-            await self._send_error_response(400)
-            await self.send(StreamClosed(stream_id=self.stream_id))
+            await self._break_off()
         else:
             await super().handle(event)
 
+    async def _break_off(self) -> None:
+        """Frames came before the answer to the handshake."""
+        if self._answered:
+            return  # by a refusal, which ends the websocket in any case
+        # The application runs already. It is told first: what is sent here may wait for the socket
+        # (over TLS it always does), and it must not answer meanwhile.
+        if self.app_put is not None:
+            gone = int(CloseReason.ABNORMAL_CLOSURE)
+            await self.app_put({"type": "websocket.disconnect", "code": gone})
+        await self._send_error_response(400)
+        await self.send(StreamClosed(stream_id=self.stream_id))
+
+    async def _send_rejection(self, message: WebsocketResponseBodyEvent) -> None:
+        self._answered = True
+        await super()._send_rejection(message)
+
     async def _send_error_response(self, status_code: int) -> None:
+        if self._answered:
+            return
+        self._answered = True
         version = self.handshake.version
         if version is not None and version != WEBSOCKET_VERSION:
             error = no_version()
