@@ -5,6 +5,7 @@ import json
 import os
 from typing import Any, Final
 
+import pytest
 import trio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from tests.http.realtimekit import connect
 from paraudio.spec import ModelSpec
 
 SECONDS: Final = float(os.environ.get("PARAUDIO_FUZZ_S", "0"))
+TURN_S: Final = 15
 VAD: Final = ModelSpec(id="vad", family="simulated", path="/models/vad", task="vad")
 ERROR: Final = Document({}).all["components"]["schemas"]["Error"]["properties"]["error"]
 FAILED: Final = 1011
@@ -174,21 +176,21 @@ TARGETS: Final = st.sampled_from(
 )
 
 
+# A long time is many turns: Hypothesis remembers much of every example.
+@pytest.mark.parametrize("turn", range(1 + int(SECONDS / TURN_S)))
 @settings(
-    max_examples=int(20 * SECONDS) or 30,
+    max_examples=int(20 * TURN_S) if SECONDS else 30,
     derandomize=not SECONDS,
     deadline=None,
     suppress_health_check=list(HealthCheck),
     database=None,
 )
-@given(TARGETS, HEADS, st.lists(MESSAGES, max_size=12), st.booleans())
+@given(case=st.tuples(TARGETS, HEADS, st.lists(MESSAGES, max_size=12), st.booleans()))
 async def test_a_hostile_session_is_answered_and_leaves_nothing(
-    open_world: OpenWorld,
-    target: str,
-    head: dict[str, str],
-    messages: list[str | bytes],
-    leaves: bool,
+    open_world: OpenWorld, turn: int, case: tuple[str, dict[str, str], list[str | bytes], bool]
 ) -> None:
+    del turn
+    target, head, messages, leaves = case
     async with open_world(EARS, VAD, threads=True) as world:
         async with trio.open_nursery() as nursery:
             with trio.fail_after(60):
