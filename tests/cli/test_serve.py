@@ -21,6 +21,7 @@ def test_every_setting_has_its_flag_and_its_place_in_the_help() -> None:
 
 def test_help_is_grouped_and_says_the_defaults(cli: Cli) -> None:
     text = cli("serve", "--help").stdout
+    assert "Key that requests must bear; may be given again." in " ".join(text.split())
     for group in GROUPS:
         assert f"\n{group}:\n" in text
     assert "--port N" in text

@@ -74,6 +74,8 @@ def _option(name: str, group: str, info: SettingInfo) -> Callable[[Any], Any]:
         flag = f"{flag}/--no-{flag.removeprefix('--')}"
     elif info.default not in {None, "", ()}:
         text += f" [default: {info.default}]"
+    elif info.is_list:
+        text += "; may be given again"
     return click.option(
         flag,
         name.replace(".", "__"),
