@@ -10,7 +10,7 @@ from tests.transport.kit import descriptors, hello, routes, serving
 
 from paraudio.errors import ConfigError
 from paraudio.transport import _listeners as listeners_module
-from paraudio.transport import inherited_sockets, open_tcp, open_unix
+from paraudio.transport import inherited_sockets, open_tcp, open_unix, tls_context
 
 
 def close_all(listeners: list[trio.SocketListener]) -> None:
@@ -162,3 +162,13 @@ def test_a_descriptor_that_is_no_listening_socket_is_refused(
         inherited_sockets()
     if kind == "file":
         os.close(number)
+
+
+def test_a_certificate_that_is_none_is_told_what_it_must_be(tmp_path: Path) -> None:
+    (tmp_path / "a.pem").write_text("no certificate")
+    both = str(tmp_path / "a.pem")
+    with pytest.raises(ConfigError, match="both must be PEM, and belong together"):
+        tls_context(both, both)
+    missing = str(tmp_path / "b.pem")
+    with pytest.raises(ConfigError, match=r"b\.pem' and .* No such file or directory$"):
+        tls_context(missing, both)

@@ -161,7 +161,9 @@ def tls_context(cert: str, key: str) -> ssl.SSLContext:
     try:
         context.load_cert_chain(cert, key)
     except (OSError, ssl.SSLError) as error:
+        hint = "; both must be PEM, and belong together" if isinstance(error, ssl.SSLError) else ""
         raise ConfigError(
-            f"the certificate {cert!r} and the key {key!r} cannot be used: {error}", param="tls"
+            f"the certificate {cert!r} and the key {key!r} cannot be used: {error}{hint}",
+            param="tls",
         ) from error
     return context
