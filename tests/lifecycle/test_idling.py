@@ -6,6 +6,8 @@ import trio.testing
 from tests.lifecycle.stage import open_stage, spec
 from trio.testing import MockClock
 
+from paraudio.journal import Kind
+
 
 @pytest.mark.contract("ops/ready/evict", "ops/unloaded/evict")
 @pytest.mark.parametrize("slots", [1, 2, 4])
@@ -115,3 +117,9 @@ async def test_a_stop_does_not_wait_for_the_next_look_at_what_is_idle(
         await trio.testing.wait_all_tasks_blocked()
         assert stage.runtime.snapshot().phase == "stopped"
         assert stage.now == 0
+
+
+async def test_a_model_that_is_not_loaded_is_left_alone(autojump_clock: MockClock) -> None:
+    async with open_stage(spec("a"), idle_unload_ms=5000) as stage:
+        await stage.pass_time(60)
+        assert stage.kinds(Kind.QUEUED, Kind.GRANTED) == []
