@@ -222,6 +222,22 @@ def test_a_lease_whose_client_is_gone_needs_an_excuse() -> None:
     assert [each.rule for each in check(excused("").events)] == ["disconnect"]
 
 
+def test_the_id_of_a_request_that_is_gone_may_be_that_of_another() -> None:
+    story = ready().held(2, 0, 1, manager=True).queued(3, request="r").gone("r").left(3)
+    story.queued(4, request="r").later(100).released(2, 0, 1).granted(4, 0)
+    assert check(story.released(4, 0).events) == []
+    again = (
+        ready()
+        .held(2, 0, 1, manager=True)
+        .queued(3, request="r")
+        .gone("r")
+        .queued(4, request="r")
+        .later(100)
+    )
+    rules = [each.rule for each in check(again.released(2, 0, 1).events)]
+    assert "disconnect" in rules
+
+
 def test_what_shutdown_cut_need_not_balance() -> None:
     story = ready().held(2, 0).phase("stopping").cut().phase("stopped")
     assert check(story.events) == []

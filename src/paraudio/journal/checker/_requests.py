@@ -109,7 +109,9 @@ class Disconnects(Promise):
     def due(self, promised: Event, late_ms: float, world: World) -> Iterator[Finding]:
         """See `Promise.due`."""
         for ticket in world.requests.get(text(promised, "request"), []):
-            if not _may_stay(ticket, world):
+            # An ID that is free again may be another request's, such as one that is sent anew.
+            before = ticket.queued.seq < promised.seq
+            if before and not _may_stay(ticket, world):
                 yield Finding(
                     f"the client of {ticket} is gone, and it is {ticket.place.value} "
                     f"{late_ms:.0f} ms later",
