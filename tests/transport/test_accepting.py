@@ -1,6 +1,8 @@
 import os
 import resource
+import socket
 
+import pytest
 import trio
 import trio.testing
 from tests.transport.kit import Scope, hello, pass_time, routes, serving, settle
@@ -76,3 +78,23 @@ async def test_without_descriptors_the_server_waits_and_goes_on(
         await pass_time(mock_clock, 0.11)
         assert served.server.connections().total == first + 1
         late.close()
+
+
+MANY = 12
+"""Enough that some order of waking is the wrong one."""
+
+
+@pytest.mark.parametrize("end", ["drain", "stop"])
+async def test_a_connection_that_comes_in_the_step_that_ends_accepting_does_no_harm(
+    end: str,
+) -> None:
+    for _ in range(MANY):
+        async with serving(routes(root=hello)) as served:
+            await settle()
+            ours, theirs = socket.socketpair()
+            with ours, theirs, socket.create_connection(served.address):
+                theirs.send(b"x")
+                # The acceptor is woken by the same look at the system as we are.
+                await trio.lowlevel.wait_readable(ours)
+                getattr(served.server, end)()
+                await served.ended.wait()

@@ -161,6 +161,10 @@ class Server:
             await self._room.acquire()  # when all are taken, the rest waits in the backlog
             try:
                 stream = await listener.accept()
+            except trio.ClosedResourceError:
+                # Woken by a connection in the very step that ended accepting.
+                self._room.release()
+                return
             except OSError as error:
                 self._room.release()
                 if not failing:
