@@ -258,3 +258,47 @@ async def test_a_slow_revival_that_fails_breaks_the_pool_all_the_same(
         await stage.pass_time(10)
         assert stage.retirements() == [("a", "broken")]
         stage.assert_quiet()
+
+
+async def test_a_slow_revival_that_fails_retires_a_pool_that_nobody_wants(
+    autojump_clock: MockClock,
+) -> None:
+    model = spec("a", load_ms=5000, run_ms=1000, fail_clone=2)
+    async with open_stage(model, hang_timeout_s=2, can_kill=True) as stage:
+        await stage.ask("r", "a")
+        await stage.pass_time(5.5)
+        stage.isolation.crash("a", session=1)
+        await stage.pass_time(60)
+        assert stage.retirements() == [("a", "broken")]
+        assert stage.model("a").state == "unloaded"
+        stage.assert_quiet()
+
+
+async def test_a_slot_that_came_back_is_forgotten(autojump_clock: MockClock) -> None:
+    async with open_stage(spec("a", ignore_cancel=True), hang_timeout_s=2) as stage:
+        await stage.ask("hangs", "a", run_ms=10_000)
+        await stage.cancel("hangs")
+        recovery = stage.runtime._registry.get("a").recovery
+        await stage.pass_time(5)
+        assert len(recovery._stuck) == 1
+        await stage.pass_time(10)
+        assert len(recovery._stuck) == 0
+        stage.assert_quiet()
+
+
+async def test_a_slot_that_comes_back_while_the_rest_is_torn_down_is_free_at_the_end(
+    autojump_clock: MockClock,
+) -> None:
+    model = spec("a", 2, ignore_cancel=True)
+    async with open_stage(model, hang_timeout_s=2) as stage:
+        await stage.ask("hangs", "a", run_ms=6000)
+        await stage.cancel("hangs")
+        await stage.pass_time(5)
+        gate = stage.gates.hold("close_session", session=2)
+        stage.runtime.stop()
+        await stage.pass_time(1.5)
+        gate.open()
+        await stage.pass_time(1)
+        assert stage.runtime.snapshot().phase == "stopped"
+        assert stage.model("a").stuck_slots == 0
+        assert stage.model("a").active_slots == 0
