@@ -92,7 +92,7 @@ async def test_a_connection_that_comes_in_the_step_that_ends_accepting_does_no_h
         async with serving(routes(root=hello)) as served:
             await settle()
             ours, theirs = socket.socketpair()
-            with ours, theirs, socket.create_connection(served.address):
+            with ours, theirs, socket.create_connection(("127.0.0.1", served.port)):
                 theirs.send(b"x")
                 # The acceptor is woken by the same look at the system as we are.
                 await trio.lowlevel.wait_readable(ours)
