@@ -78,8 +78,9 @@ async def test_a_use_that_was_not_entered_or_was_left_is_of_no_use(
 
 async def test_an_unknown_model_is_named(autojump_clock: MockClock) -> None:
     async with open_stage(spec("a")) as stage:
-        with pytest.raises(ModelNotFoundError, match="'b'"):
+        with pytest.raises(ModelNotFoundError, match="'b'") as refused:
             stage.runtime.use("b", request="r")
+        assert refused.value.param == "model"
         with pytest.raises(ModelNotFoundError):
             await stage.runtime.unload("b")
 

@@ -33,7 +33,7 @@ class Entry:
 
     Attributes:
         id: The model's ID.
-        number: Counts the registrations, from 1; bulk operations enter queues in this order.
+        number: Counts the registrations, from 0; bulk operations enter queues in this order.
         queue: Who may use it.
         candidate: The committed configuration, complete.
         config: The number of that configuration, from 1.

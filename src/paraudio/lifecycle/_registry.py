@@ -56,7 +56,7 @@ class Registry:
 
     def prepare(self, candidate: Candidate, inspection: Inspection | None = None) -> Model:
         """Make a model that nobody can see yet."""
-        entry = Entry(self._context, candidate, len(self._models) + 1)
+        entry = Entry(self._context, candidate, len(self._models))
         entry.inspection = inspection
         initializer = Initializer(self._context, self.loader, entry)
         return Model(entry, initializer, Recovery(self._context, entry, initializer))
