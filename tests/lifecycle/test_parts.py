@@ -48,6 +48,11 @@ def test_states_are_left_only_as_the_contract_says() -> None:
     }
 
 
+def test_journals_name_what_moved_a_model_in_words_that_stay() -> None:
+    words = ["load", "publish", "fail", "reconfigure", "keep", "retire", "destroy"]
+    assert [trigger.value for trigger in Trigger] == words
+
+
 def test_everything_public_is_exported_and_there() -> None:
     assert sorted(lifecycle.__all__) == sorted(set(lifecycle.__all__))
     for name in lifecycle.__all__:

@@ -322,6 +322,17 @@ async def test_a_waiter_that_comes_after_the_stop_is_refused_at_once(
         assert await _stopped(stage) == 0
 
 
+async def test_a_drain_waits_for_one_model_where_another_is_idle(
+    autojump_clock: MockClock,
+) -> None:
+    async with open_stage(spec("a", run_ms=3000), spec("b")) as stage:
+        await stage.ask("r", "a")
+        stage.runtime.drain()
+        await stage.runtime.wait_drained()
+        assert stage.now == 3
+        await _stopped(stage)
+
+
 async def test_a_drain_does_not_wait_for_a_stuck_slot(autojump_clock: MockClock) -> None:
     async with open_stage(spec("a", 2, ignore_cancel=True), hang_timeout_s=2) as stage:
         await stage.ask("hangs", "a", run_ms=10**6)

@@ -33,9 +33,7 @@ def choose_victims(residents: Sequence[Resident], limit: int) -> tuple[str, ...]
         The models to evict, perhaps none; or None when too few are idle. None means that nothing
         is evicted: half a place is of no use to anybody.
     """
-    surplus = len(residents) + 1 - limit
-    if limit == 0 or surplus <= 0:
-        return ()
+    surplus = max(0, len(residents) + 1 - limit) if limit else 0
     idle = sorted((each for each in residents if each.idle), key=lambda each: each.last_used)
     if len(idle) < surplus:
         return None

@@ -163,7 +163,7 @@ class Runtime:
         await self._management.unload(model_id, bound_ms, request)
 
     async def unload_many(
-        self, ids: Sequence[str] | None, *, fence: bool = False, request: str | None = None
+        self, ids: Sequence[str] | None, *, fence: bool, request: str | None = None
     ) -> Unloaded:
         """Unload several models, each as soon as its older work is done.
 
