@@ -76,6 +76,21 @@ async def test_a_use_that_was_not_entered_or_was_left_is_of_no_use(
             await use.run(job("x"))
 
 
+async def test_a_use_has_the_configuration_of_its_grant_and_knows_its_wait(
+    autojump_clock: MockClock,
+) -> None:
+    old, new = spec("a"), spec("a", path="/new")
+    async with open_stage(old) as stage:
+        await stage.pass_time(5)
+        await stage.hold("holder", "a", seconds=2, ready=False)
+        await stage.register("change", new)
+        use = stage.runtime.use("a", request="late")
+        assert use.spec == old
+        async with use:
+            assert use.spec == new
+            assert use.queued_s == stage.now - 5
+
+
 async def test_an_unknown_model_is_named(autojump_clock: MockClock) -> None:
     async with open_stage(spec("a")) as stage:
         with pytest.raises(ModelNotFoundError, match="'b'") as refused:

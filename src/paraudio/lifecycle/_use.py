@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
-from math import inf
 from types import TracebackType
 from typing import Self
 
@@ -46,7 +45,7 @@ class Use:
         self._context = context
         self._model = model
         self._bound_ms = bound_ms
-        self._bound_s = inf
+        self._bound_s: float
         self._lease: Lease | None = None
         self._waiter: Waiter | None = None
         self._seat: Seat | None = None
