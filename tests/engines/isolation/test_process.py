@@ -29,7 +29,13 @@ from paraudio.engines.isolation import (
 from paraudio.engines.isolation._child import Child
 from paraudio.engines.isolation._handle import Handle
 from paraudio.engines.worker._messages import Verb
-from paraudio.errors import BackendCrashedError, BackendError, InvalidRequestError, LoadError
+from paraudio.errors import (
+    BackendCrashedError,
+    BackendError,
+    InvalidRequestError,
+    LoadError,
+    ServerBusyError,
+)
 
 pytestmark = pytest.mark.process
 
@@ -416,7 +422,7 @@ async def test_a_session_that_is_closed_while_it_comes_back_leaves_no_worker(
     assert children() == []
 
 
-async def test_a_system_without_processes_to_give_is_a_failed_load(
+async def test_a_system_without_processes_to_give_is_busy_and_costs_no_descriptor(
     isolation: ProcessIsolation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refuse(*_: object, **__: object) -> None:
@@ -424,7 +430,7 @@ async def test_a_system_without_processes_to_give_is_a_failed_load(
 
     before = psutil.Process().num_fds()
     monkeypatch.setattr(trio.lowlevel, "open_process", refuse)
-    with pytest.raises(LoadError, match="Resource temporarily unavailable"):
+    with pytest.raises(ServerBusyError, match="Resource temporarily unavailable"):
         await isolation.load(OddFamily(), odd_load())
     assert psutil.Process().num_fds() == before
 
