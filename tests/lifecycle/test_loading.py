@@ -1,6 +1,7 @@
 """Loading: shared by all who wait, private until it is complete, retried after a failure."""
 
 from collections.abc import Mapping, Sequence
+from math import inf
 
 import pytest
 import trio
@@ -8,6 +9,7 @@ import trio.testing
 from tests.lifecycle.stage import job, open_stage, spec
 from trio.testing import MockClock
 
+from paraudio.admission import Claim
 from paraudio.engines import Family, Load
 from paraudio.engines.families.simulated import SimulatedFamily
 from paraudio.engines.isolation import AbandonedCall, Inspection, Isolation, ModelHandle
@@ -323,3 +325,26 @@ async def test_where_no_memory_is_to_be_kept_free_nobody_looks_at_what_is(
         await stage.ask("r", "a")
         await stage.done()
         assert stage.ends()["r"][0] == "done"
+
+
+async def test_who_has_waited_longest_drives_whoever_joins_first(
+    autojump_clock: MockClock,
+) -> None:
+    async with open_stage(spec("a", 3, load_ms=1000)) as stage:
+        model = stage.runtime._registry.get("a")
+        first, second, third = [
+            await model.entry.queue.admit(Claim.REQUEST, bound_s=inf, limit=0, request=name)
+            for name in ("first", "second", "third")
+        ]
+        # Granted in one step, their tasks go on in whatever order Trio chooses.
+        later, driver, follower = [
+            model.initializer.join(lease, inf) for lease in (third, first, second)
+        ]
+        await stage.pass_time(0.5)
+        for waiter in (later, follower):
+            assert not model.initializer.leave(waiter), "its slot is free at once"
+            waiter.lease.release()
+        assert model.initializer.leave(driver), "its load goes on"
+        await stage.pass_time(1)
+        assert stage.model("a").loaded
+        assert stage.model("a").active_slots == 0

@@ -1,6 +1,6 @@
 """Shared initialization: many requests may wait for one load, and one of them drives it."""
 
-from collections import deque
+from bisect import insort
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
@@ -62,15 +62,17 @@ class Initializer:
         self._context = context
         self._loader = loader
         self._entry = entry
-        self._waiting: deque[Waiter] = deque()
+        self._waiting: list[Waiter] = []
         self._driver: Waiter | None = None
+        self._begun = False
         self._room: trio.CancelScope | None = None
         self._load: trio.CancelScope | None = None
 
     def join(self, lease: Lease, bound_s: float) -> Waiter:
         """Wait for the model under a lease; starts a load when none is under way."""
         waiter = Waiter(lease, bound_s)
-        self._waiting.append(waiter)
+        insort(self._waiting, waiter, key=_ticket)
+        self._step_back()
         self.advance()
         return waiter
 
@@ -99,9 +101,18 @@ class Initializer:
         pool = self._entry.pool
         if self._driver is not None or not self._waiting or (pool is not None and pool.in_use):
             return
-        self._driver = self._waiting.popleft()
+        self._driver = self._waiting.pop(0)
         if not self._entry.submit(self._attempt):
             self._refuse_all(self._driver)
+
+    def _step_back(self) -> None:
+        """Let the longest waiter drive: those of one grant join in any order, before it begins."""
+        driver, first = self._driver, self._waiting[0]
+        if driver is None or driver.left or self._begun or _ticket(driver) < _ticket(first):
+            return
+        self._waiting[0] = driver
+        self._waiting.sort(key=_ticket)
+        self._driver = first
 
     def close(self) -> None:
         """Fail everybody who still waits; for a process that stops."""
@@ -112,6 +123,7 @@ class Initializer:
         driver = self._driver
         if driver is None:
             raise RuntimeError("an attempt without a driver")
+        self._begun = True
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._watch_line)
             await self._settle(driver)
@@ -126,6 +138,7 @@ class Initializer:
         except Exception as error:
             driver.seat.fail(_for_request(self._entry, error))
         self._driver = self._room = self._load = None
+        self._begun = False
         if driver.left:
             driver.lease.release()
         self.advance()
@@ -181,6 +194,10 @@ class Initializer:
         for waiter in (*others, *self._waiting):
             waiter.seat.fail(error())
         self._waiting.clear()
+
+
+def _ticket(waiter: Waiter) -> int:
+    return waiter.lease.ticket
 
 
 def _for_request(entry: Entry, error: Exception) -> Exception:
