@@ -337,8 +337,8 @@ async def test_who_has_waited_longest_drives_whoever_joins_first(
             for name in ("first", "second", "third")
         ]
         # Granted in one step, their tasks go on in whatever order Trio chooses.
-        later, driver, follower = [
-            model.initializer.join(lease, inf) for lease in (third, first, second)
+        follower, later, driver = [
+            model.initializer.join(lease, inf) for lease in (second, third, first)
         ]
         await stage.pass_time(0.5)
         for waiter in (later, follower):
