@@ -348,3 +348,42 @@ async def test_who_has_waited_longest_drives_whoever_joins_first(
         await stage.pass_time(1)
         assert stage.model("a").loaded
         assert stage.model("a").active_slots == 0
+
+
+async def test_who_drives_a_load_that_has_begun_goes_on_whoever_joins(
+    autojump_clock: MockClock,
+) -> None:
+    async with open_stage(spec("a", 2, load_ms=1000)) as stage:
+        model = stage.runtime._registry.get("a")
+        for _ in range(2):
+            first, second = [
+                await model.entry.queue.admit(Claim.REQUEST, bound_s=inf, limit=0, request=name)
+                for name in ("first", "second")
+            ]
+            driver = model.initializer.join(second, inf)
+            await stage.pass_time(0.5)
+            late = model.initializer.join(first, inf)
+            assert not model.initializer.leave(late)
+            assert model.initializer.leave(driver), "it has begun"
+            first.release()
+            await stage.pass_time(1)
+            await stage.runtime.unload("a")
+
+
+async def test_in_the_next_load_the_longest_waiter_drives_as_well(
+    autojump_clock: MockClock,
+) -> None:
+    async with open_stage(spec("a", 2, load_ms=1000)) as stage:
+        model = stage.runtime._registry.get("a")
+        for _ in range(2):
+            first, second = [
+                await model.entry.queue.admit(Claim.REQUEST, bound_s=inf, limit=0, request=name)
+                for name in ("first", "second")
+            ]
+            follower, driver = [model.initializer.join(lease, inf) for lease in (second, first)]
+            await stage.pass_time(0.5)
+            assert not model.initializer.leave(follower)
+            assert model.initializer.leave(driver)
+            second.release()
+            await stage.pass_time(1)
+            await stage.runtime.unload("a")
