@@ -110,9 +110,8 @@ class Initializer:
         driver, first = self._driver, self._waiting[0]
         if driver is None or driver.left or self._begun or _ticket(driver) < _ticket(first):
             return
-        self._waiting[0] = driver
-        self._waiting.sort(key=_ticket)
-        self._driver = first
+        # He was the longest waiter until now, so that the others stay in order.
+        self._waiting[0], self._driver = driver, first
 
     def close(self) -> None:
         """Fail everybody who still waits; for a process that stops."""
