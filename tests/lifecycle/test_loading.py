@@ -9,12 +9,13 @@ import trio.testing
 from tests.lifecycle.stage import job, open_stage, spec
 from trio.testing import MockClock
 
-from paraudio.admission import Claim
+from paraudio.admission import Claim, Lease
 from paraudio.engines import Family, Load
 from paraudio.engines.families.simulated import SimulatedFamily
 from paraudio.engines.isolation import AbandonedCall, Inspection, Isolation, ModelHandle
 from paraudio.errors import InvalidRequestError, LoadError
 from paraudio.journal import Kind
+from paraudio.lifecycle._model import Model
 from paraudio.spec import Json
 
 
@@ -327,15 +328,20 @@ async def test_where_no_memory_is_to_be_kept_free_nobody_looks_at_what_is(
         assert stage.ends()["r"][0] == "done"
 
 
+async def granted(model: Model, count: int) -> list[Lease]:
+    """Leases of requests that came one after another."""
+    return [
+        await model.entry.queue.admit(Claim.REQUEST, bound_s=inf, limit=0, request=f"r{number}")
+        for number in range(count)
+    ]
+
+
 async def test_who_has_waited_longest_drives_whoever_joins_first(
     autojump_clock: MockClock,
 ) -> None:
     async with open_stage(spec("a", 3, load_ms=1000)) as stage:
         model = stage.runtime._registry.get("a")
-        first, second, third = [
-            await model.entry.queue.admit(Claim.REQUEST, bound_s=inf, limit=0, request=name)
-            for name in ("first", "second", "third")
-        ]
+        first, second, third = await granted(model, 3)
         # Granted in one step, their tasks go on in whatever order Trio chooses.
         follower, later, driver = [
             model.initializer.join(lease, inf) for lease in (second, third, first)
@@ -356,10 +362,7 @@ async def test_who_drives_a_load_that_has_begun_goes_on_whoever_joins(
     async with open_stage(spec("a", 2, load_ms=1000)) as stage:
         model = stage.runtime._registry.get("a")
         for _ in range(2):
-            first, second = [
-                await model.entry.queue.admit(Claim.REQUEST, bound_s=inf, limit=0, request=name)
-                for name in ("first", "second")
-            ]
+            first, second = await granted(model, 2)
             driver = model.initializer.join(second, inf)
             await stage.pass_time(0.5)
             late = model.initializer.join(first, inf)
@@ -376,10 +379,7 @@ async def test_in_the_next_load_the_longest_waiter_drives_as_well(
     async with open_stage(spec("a", 2, load_ms=1000)) as stage:
         model = stage.runtime._registry.get("a")
         for _ in range(2):
-            first, second = [
-                await model.entry.queue.admit(Claim.REQUEST, bound_s=inf, limit=0, request=name)
-                for name in ("first", "second")
-            ]
+            first, second = await granted(model, 2)
             follower, driver = [model.initializer.join(lease, inf) for lease in (second, first)]
             await stage.pass_time(0.5)
             assert not model.initializer.leave(follower)

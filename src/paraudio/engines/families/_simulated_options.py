@@ -7,23 +7,15 @@ from paraudio.engines._options import Option
 _MOST: Final = 2**31 - 1
 """The most milliseconds, 24 days, and the most MiB: no thread waits for much longer."""
 
+
+def _amount(name: str, doc: str, *, default: int | None = 0) -> Option:
+    """An option of milliseconds or MiB."""
+    return Option(name=name, kind=int, default=default, minimum=0, maximum=_MOST, doc=doc)
+
+
 LOAD_OPTIONS: tuple[Option, ...] = (
-    Option(
-        name="load_ms",
-        kind=int,
-        default=0,
-        minimum=0,
-        maximum=_MOST,
-        doc="Milliseconds that a load takes.",
-    ),
-    Option(
-        name="unload_ms",
-        kind=int,
-        default=0,
-        minimum=0,
-        maximum=_MOST,
-        doc="Milliseconds to free the weights.",
-    ),
+    _amount("load_ms", "Milliseconds that a load takes."),
+    _amount("unload_ms", "Milliseconds to free the weights."),
     Option(
         name="capacity",
         kind=int,
@@ -32,14 +24,7 @@ LOAD_OPTIONS: tuple[Option, ...] = (
         maximum=16,
         doc="How many sessions the model says that it can have.",
     ),
-    Option(
-        name="memory_mb",
-        kind=int,
-        default=0,
-        minimum=0,
-        maximum=_MOST,
-        doc="MiB that a load is estimated to need, and holds where it really runs.",
-    ),
+    _amount("memory_mb", "MiB that a load is estimated to need, and holds where it really runs."),
     Option(
         name="load_ignores_cancel",
         kind=bool,
@@ -63,14 +48,7 @@ LOAD_OPTIONS: tuple[Option, ...] = (
     ),
 )
 SESSION_OPTIONS: tuple[Option, ...] = (
-    Option(
-        name="run_ms",
-        kind=int,
-        default=0,
-        minimum=0,
-        maximum=_MOST,
-        doc="Milliseconds that a run takes.",
-    ),
+    _amount("run_ms", "Milliseconds that a run takes."),
     Option(
         name="chunks",
         kind=int,
@@ -79,13 +57,10 @@ SESSION_OPTIONS: tuple[Option, ...] = (
         maximum=10_000,
         doc="In how many pieces a stream delivers its result.",
     ),
-    Option(
-        name="chunk_ms",
-        kind=int,
+    _amount(
+        "chunk_ms",
+        "Milliseconds before each piece; without it the pieces share run_ms.",
         default=None,
-        minimum=0,
-        maximum=_MOST,
-        doc="Milliseconds before each piece; without it the pieces share run_ms.",
     ),
     Option(name="fail_runs", kind=int, default=0, minimum=0, doc="How many first runs fail."),
     Option(
@@ -103,14 +78,7 @@ SESSION_OPTIONS: tuple[Option, ...] = (
     ),
 )
 REQUEST_OPTIONS: tuple[Option, ...] = (
-    Option(
-        name="run_ms",
-        kind=int,
-        default=None,
-        minimum=0,
-        maximum=_MOST,
-        doc="Milliseconds of this run, in place of the session's.",
-    ),
+    _amount("run_ms", "Milliseconds of this run, in place of the session's.", default=None),
     Option(
         name="chunks",
         kind=int,
