@@ -1,6 +1,6 @@
 """Puts a real server under mixed load for a while, and checks what must hold under any load.
 
-python tools/soak.py [--minutes 2] [--clients 12] [--seed 1]
+python tools/soak.py [--minutes 2] [--clients 12] [--seed 1] [--journal FILE]
 
 Clients speak, whole and streamed, with simulated models in threads and in processes; some bring
 bounds too short to keep, some hang up in the middle. An operator meanwhile loads, reconfigures and
@@ -237,12 +237,16 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=2.0, help="how long (2)")
     parser.add_argument("--clients", type=int, default=12, help="how many at once (12)")
     parser.add_argument("--seed", type=int, default=1, help="what chance begins with (1)")
+    parser.add_argument("--journal", type=Path, help="where to keep the journal (nowhere)")
     args = parser.parse_args()
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     with tempfile.TemporaryDirectory(prefix="paraudio-soak-") as folder:
-        journal, config = Path(folder) / "journal.jsonl", Path(folder) / "server.json"
+        journal, config = (
+            args.journal or Path(folder) / "journal.jsonl",
+            Path(folder) / "server.json",
+        )
         config.write_text(json.dumps(configuration(port, journal)), encoding="utf-8")
         with (Path(folder) / "log").open("wb+") as log:
             server = subprocess.Popen(

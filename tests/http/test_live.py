@@ -1,6 +1,7 @@
 """The live routes in virtual time: what is told when, what is refused, and what is held."""
 
 import base64
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -518,9 +519,10 @@ async def test_a_text_that_cannot_be_spoken_is_an_error(
 
 @pytest.mark.parametrize("theirs", [True, False])
 async def test_bare_sound_that_fails_is_cut_off(
-    world: World, autojump_clock: MockClock, *, theirs: bool
+    world: World, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture, *, theirs: bool
 ) -> None:
-    """What its client got wrong is no failure of the application; what a model got wrong is."""
+    """What its client got wrong is no error of the server's; what a model got wrong is."""
+    caplog.set_level(logging.INFO)
     options = "{}" if theirs else '{"fail":true}'
     call = start(world, SPEAK, response_format="pcm", options=options)
     call.say(b"One. \xff" if theirs else b"One. ")
@@ -528,7 +530,9 @@ async def test_bare_sound_that_fails_is_cut_off(
     await call.ended.wait()
     assert call.reply.status == 200
     assert not call.reply.complete
-    assert (call.error is None) == theirs
+    assert any(record.levelname == "ERROR" for record in caplog.records) != theirs
+    request = call.reply.headers["x-request-id"]
+    assert f"request {request} was cut off: " in caplog.text
     assert world.idle()
 
 

@@ -277,7 +277,7 @@ async def test_sound_comes_in_each_form(
 @pytest.mark.parametrize(
     ("message", "param", "says"),
     [
-        ("{", None, "not valid JSON"),
+        ("{", None, "the event is not valid JSON"),
         ("[]", None, "JSON object"),
         (b"\x00\x01", None, "text message"),
         ("{}", "type", "missing"),

@@ -152,15 +152,19 @@ async def test_a_failure_in_a_begun_stream_is_its_last_event(
 
 
 async def test_a_failure_in_begun_sound_cuts_it_off(
-    open_world: OpenWorld, autojump_clock: MockClock
+    open_world: OpenWorld, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """The client cannot be told any more, so the log names its request, with what was raised."""
     async with open_world(spec(session_options=CHUNKED)) as world:
         call = start(world, stream_format="audio", options={"fail": True})
         await call.ended.wait()
         assert call.reply.status == 200
         assert not call.reply.complete
-        assert call.error is not None
         assert world.idle()
+    request = call.reply.headers["x-request-id"]
+    (failed,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert failed.getMessage() == f"request {request} failed"
+    assert failed.exc_info is not None
 
 
 @pytest.mark.contract("phase/active_stream_or_batch")

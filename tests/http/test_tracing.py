@@ -154,6 +154,19 @@ async def test_a_load_that_fails_is_told(open_world: OpenWorld, autojump_clock: 
     assert facts(root)["error.type"] == reply.error()["code"]
 
 
+@pytest.mark.parametrize("stream_format", ["sse", "audio"])
+async def test_a_stream_that_fails_is_told_although_it_began_well(
+    open_world: OpenWorld, autojump_clock: MockClock, stream_format: str
+) -> None:
+    async with tracing(open_world, spec(session_options={"run_ms": 50, "chunks": 2})) as traced:
+        asked = {**HELLO, "stream_format": stream_format, "options": {"fail": True}}
+        await traced.world.client.start("POST", SPEECH, asked).ended.wait()
+        root = await traced.one()
+    assert facts(root)["http.response.status_code"] == 200
+    assert facts(root)["error.type"] == "server_error"
+    assert root.status.status_code is StatusCode.ERROR
+
+
 async def test_what_is_refused_is_a_span_and_no_error_of_the_server(
     open_world: OpenWorld, autojump_clock: MockClock
 ) -> None:
@@ -209,7 +222,7 @@ class Kept:
 def end_of(request: str, **more: Any) -> Told:
     known = {"id": request, "method": "POST", "route": "/", "headers": {}, "started": 0.0}
     rest = {"ended": 1.0, "model": None, "task": None, "status": 200, "code": None}
-    return Told(**{**known, **rest, "cancelled": False, **more})
+    return Told(**{**known, **rest, "fault": False, "cancelled": False, **more})
 
 
 def test_what_is_remembered_is_bounded() -> None:

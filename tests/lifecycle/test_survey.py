@@ -117,3 +117,16 @@ async def test_what_cannot_be_looked_at_is_named_in_the_log(
     (line,) = [each.getMessage() for each in caplog.records if "until it is loaded" in each.msg]
     assert "model 'b'" in line
     assert line.endswith("there is no model at this path")
+
+
+async def test_a_look_that_the_end_cuts_short_says_nothing(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="paraudio")
+    async with open_stage(spec("a"), family=_Choosy(), wrap=_Slow, hang_timeout_s=100) as stage:
+        await stage.start("survey", stage.runtime.survey)
+        await stage.pass_time(1)
+        stage.runtime.stop()
+        await trio.testing.wait_all_tasks_blocked()
+        assert not stage.running
+    assert "until it is loaded" not in caplog.text

@@ -149,7 +149,9 @@ class Settings(Strict):
         "model says otherwise",
     )
     slow_client_timeout_ms: Milliseconds = Field(
-        default=20_000, description="longest wait for a client that does not read its answer"
+        default=20_000,
+        description="longest wait for a client that does not go on with its TLS handshake, with "
+        "sending its request or with reading its answer",
     )
     half_close_grace_ms: Milliseconds = Field(
         default=0,

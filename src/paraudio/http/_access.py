@@ -21,6 +21,7 @@ def _task(exchange: Exchange) -> str | None:
 
 
 def _told(exchange: Exchange, path: str, status: int) -> Told:
+    error = exchange.error
     return Told(
         id=exchange.id,
         method=exchange.request.method,
@@ -31,7 +32,8 @@ def _told(exchange: Exchange, path: str, status: int) -> Told:
         model=exchange.model,
         task=_task(exchange),
         status=status,
-        code=exchange.code,
+        code=None if error is None else str(error.error["code"]),
+        fault=max(status, 0 if error is None else error.status) >= 500,
         cancelled=exchange.cancelled,
     )
 

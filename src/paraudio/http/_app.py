@@ -18,9 +18,7 @@ from paraudio.config import Settings
 from paraudio.engines import Family
 from paraudio.errors import (
     InvalidRequestError,
-    ParaudioError,
     RequestCancelledError,
-    ShuttingDownError,
 )
 from paraudio.http import (
     _batch,
@@ -40,7 +38,7 @@ from paraudio.http import (
 )
 from paraudio.http._access import note_end
 from paraudio.http._core import Core, Gate, Route
-from paraudio.http._errors import Answer, answer_to, split_cancelled
+from paraudio.http._errors import Answer, blamed, split_cancelled
 from paraudio.http._exchange import Exchange
 from paraudio.http._gate import (
     check_origin,
@@ -130,8 +128,7 @@ def _noted(error: BaseException, exchange: Exchange) -> Answer:
     cancelled, ours = split_cancelled(error)
     if ours is None:
         raise error
-    answer = answer_to(ours, exchange.id)
-    exchange.code = str(answer.error["code"])
+    answer = exchange.answer_to(ours)
     if cancelled:
         raise error
     return answer
@@ -166,19 +163,21 @@ class Connection(HttpConnection):
             async with exchange:
                 await send_response(sender, await self.api.handle_request(request))
         except (Exception, BaseExceptionGroup) as error:
-            if isinstance(error, ParaudioError) and _is_expected(error):
-                # A stream that had begun; the transport breaks off what is not complete.
-                log.info("request %s was cut off: %s", exchange.id, error.message)
-            elif not exchange.cancelled or split_cancelled(error)[0]:
+            cancelled, ours = split_cancelled(error)
+            if cancelled or ours is None:
                 raise
             # What the handler raised on its way out was logged; the client hears of the cancel.
+            if not exchange.cancelled:
+                _note_cut(ours, exchange)
         if exchange.cancelled and not sender.complete:
             await self.api.tell_cancelled(exchange)
 
 
-def _is_expected(error: ParaudioError) -> bool:
-    """Whether it is no fault of the server's that a stream ends in the middle."""
-    return error.status < 500 or isinstance(error, ShuttingDownError)
+def _note_cut(error: BaseException, exchange: Exchange) -> None:
+    """Log why an answer ends in the middle; the transport breaks off what is not complete."""
+    if exchange.error is None:
+        exchange.answer_to(error)
+    log.info("request %s was cut off: %s", exchange.id, blamed(error))
 
 
 class NoSessions(SecureCookieSessionInterface):
@@ -275,8 +274,7 @@ class Api(QuartTrio):
         Of anything else that has begun the transport breaks off what is not complete.
         """
         error = RequestCancelledError(f"the request {exchange.id} was cancelled by its ID")
-        answer = answer_to(error, exchange.id)
-        exchange.code = str(answer.error["code"])
+        answer = exchange.answer_to(error)
         if not exchange.sender.started:
             await send_response(exchange.sender, self._marked(error_answer(answer), exchange))
         elif exchange.sender.events:

@@ -17,6 +17,7 @@ from quart.wrappers import Request
 from quart.wrappers.base import BaseRequestWebsocket
 
 from paraudio.http._core import Core
+from paraudio.http._errors import Answer, answer_to
 from paraudio.http._sending import Sender
 from paraudio.journal import Kind
 from paraudio.lifecycle import Use
@@ -49,7 +50,8 @@ class Exchange:
         sender: How far its answer has got.
         reading: Whether its body is still to come.
         use: Its use of that model, once there is one.
-        code: The code of the error that answers it, if one does.
+        error: What the client is told of the error that ended it, if one did; of one that cuts its
+            answer off it cannot be told.
         ended: Set when the handler is done and nothing that it opened is left.
     """
 
@@ -58,9 +60,9 @@ class Exchange:
         "_model",
         "_scope",
         "_stack",
-        "code",
         "core",
         "ended",
+        "error",
         "id",
         "reading",
         "request",
@@ -78,7 +80,7 @@ class Exchange:
         self.reading = request.method == "POST"
         self._model: str | None = None
         self.use: Use | None = None
-        self.code: str | None = None
+        self.error: Answer | None = None
         self.ended = trio.Event()
         self._scope = trio.CancelScope()
         self._stack = AsyncExitStack()
@@ -116,6 +118,11 @@ class Exchange:
     def cancel(self) -> None:
         """End it as if its client had left."""
         self._scope.cancel("the request was cancelled by its ID")
+
+    def answer_to(self, error: BaseException) -> Answer:
+        """Map an error that ends it to its answer, which is kept; log it if it is the server's."""
+        self.error = answer_to(error, self.id)
+        return self.error
 
     def cut_stalled(self) -> None:
         """Reset its connection if that is all that keeps it from ending."""

@@ -220,17 +220,18 @@ class _NumberError(ValueError):
     """JSON, and a number in it that nobody can mean."""
 
 
-def loads(data: bytes, param: str | None = None) -> object:
+def loads(data: bytes, param: str | None = None, *, whole: str = "the body") -> object:
     """Parse JSON strictly: UTF-8, no key twice, no NaN or infinity, no half of a surrogate pair.
 
     Args:
         data: The document.
-        param: The field that holds the document, or None for the body.
+        param: The field that holds the document, or None where it is no field of another.
+        whole: What the document is called then.
 
     Raises:
         InvalidRequestError: It is no JSON; the message says where.
     """
-    what = "the body" if param is None else param
+    what = whole if param is None else param
     if _values(data) > MAX_VALUES:
         raise InvalidRequestError(f"{what} holds more than {MAX_VALUES} values", param=param)
     lifted = Lifted(data) if len(data) > LONG else None

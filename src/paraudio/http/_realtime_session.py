@@ -273,7 +273,7 @@ class RealtimeSession:
             raise InvalidRequestError(
                 "an event must be a text message with a JSON object, not a binary message"
             )
-        value = await self._work(len(message), lambda: loads(message.encode()))
+        value = await self._work(len(message), lambda: loads(message.encode(), whole="the event"))
         if not isinstance(value, dict):
             raise InvalidRequestError("an event must be a JSON object")
         return Fields(value)

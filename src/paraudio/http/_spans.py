@@ -217,7 +217,7 @@ class Spans:
             start_time=clock.ns(told.started),
             attributes=_attributes(told, story),
         )
-        if _failed(told):
+        if told.fault:
             root.set_status(trace.StatusCode.ERROR)
         within = trace.set_span_in_context(root)
         for part in story.parts:
@@ -244,18 +244,13 @@ class _Clock:
         return self._offset_ns + math.floor(at * _NS)
 
 
-def _failed(told: Told) -> bool:
-    """Whether the server is to blame, as the standard has it for its side of a request."""
-    return told.status >= 500
-
-
 def _attributes(told: Told, story: Story) -> dict[str, str | int]:
     """What the standard and we say of a request."""
     found: dict[str, str | int | None] = {
         "http.request.method": told.method,
         "http.route": told.route,
         "http.response.status_code": told.status or None,
-        "error.type": told.code or (str(told.status) if _failed(told) else None),
+        "error.type": told.code or (str(told.status) if told.fault else None),
         "paraudio.request.id": told.id,
         "paraudio.model": told.model,
         "paraudio.task": told.task,

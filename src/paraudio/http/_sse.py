@@ -13,7 +13,7 @@ from quart.wrappers import Response
 from quart_trio.wrappers import TrioResponse
 
 from paraudio.errors import BackendError
-from paraudio.http._errors import Answer, answer_to, split_cancelled
+from paraudio.http._errors import Answer, split_cancelled
 from paraudio.http._exchange import Exchange
 from paraudio.http._heartbeat import kept_alive, quiet_s
 from paraudio.http._respond import dump
@@ -96,7 +96,7 @@ def streamed(
     every_s = math.inf
     if frames.content_type == EVENT_STREAM:
         every_s = quiet_s(exchange.core.settings)
-    pumped = partial(pump, first, events, frames, exchange.id)
+    pumped = partial(pump, exchange, first, events, frames)
 
     async def write_to(write: Writer) -> None:
         await kept_alive(write, every_s, pumped)
@@ -105,15 +105,15 @@ def streamed(
 
 
 async def pump(
-    first: T | None, events: AsyncIterator[T], frames: Frames[T], request_id: str, write: Writer
+    exchange: Exchange, first: T | None, events: AsyncIterator[T], frames: Frames[T], write: Writer
 ) -> None:
     """Send the events of a stream as they come, and say how it ended.
 
     Args:
+        exchange: The request.
         first: The event that was there before the headers, or None.
         events: The others.
         frames: How they look.
-        request_id: For the log.
         write: Sends bytes; returns when the socket has taken them.
 
     Raises:
@@ -131,7 +131,7 @@ async def pump(
         cancelled, ours = split_cancelled(error)
         if ours is None:
             raise
-        answer = answer_to(ours, request_id)
+        answer = exchange.answer_to(ours)
         last = None if cancelled else frames.failed(answer)
         if last is None:
             raise

@@ -34,7 +34,8 @@ class Told:
         model: The model that it asked for, or None.
         task: What that model does, or None where there is no such model.
         status: The status of its answer; 0 where its client was gone before.
-        code: The code of the error that answered it, or None.
+        code: The code of the error that answered it or ended its answer, or None.
+        fault: Whether the server is to blame for its end.
         cancelled: Whether somebody cancelled it by its ID.
     """
 
@@ -48,6 +49,7 @@ class Told:
     task: str | None
     status: int
     code: str | None
+    fault: bool
     cancelled: bool
 
 

@@ -9,7 +9,7 @@ import trio
 
 from paraudio.admission import Claim, Lease, effective_bound_s
 from paraudio.engines.isolation import Inspection
-from paraudio.errors import ConfigError, InvalidRequestError, ParaudioError
+from paraudio.errors import ConfigError, InvalidRequestError, ParaudioError, ShuttingDownError
 from paraudio.lifecycle._bulk import Bulk, Unloaded
 from paraudio.lifecycle._candidate import Candidate
 from paraudio.lifecycle._context import Context
@@ -139,6 +139,8 @@ class Management:
             try:
                 if await present(candidate.spec):
                     entry.inspected(await self._inspect(candidate))
+            except ShuttingDownError:
+                return
             except (ParaudioError, OSError) as error:
                 log.info("nothing is known of model %r until it is loaded: %s", entry.id, error)
 
