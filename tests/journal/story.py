@@ -114,6 +114,9 @@ class Story:
     def gone(self, request: str) -> Self:
         return self.tell(Kind.DISCONNECTED, None, request=request)
 
+    def paused(self, seconds: float) -> Self:
+        return self.later(seconds).tell(Kind.PAUSED, None, ms=round(seconds * 1000))
+
     def phase(self, phase: str) -> Self:
         return self.tell(Kind.PHASE, None, phase=phase)
 

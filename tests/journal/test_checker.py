@@ -140,6 +140,32 @@ def test_a_ticket_may_leave_late_by_the_tolerance() -> None:
 
 
 @pytest.mark.contract("beyond/g09_journal_verifiable")
+def waits(bound_s: float) -> Story:
+    """A request, ticket 2, that waits for the only slot, with a bound."""
+    return Story().registered(1).held(1, 0).queued(2, bound_ms=round(bound_s * 1000))
+
+
+PAUSES: dict[str, tuple[Story, bool]] = {
+    "due in the pause, kept soon after it": (waits(1.0).later(0.5).paused(9).later(0.2), True),
+    "due in the pause, kept too late after it": (waits(1.0).later(0.5).paused(9).later(0.3), False),
+    "due before the pause, and the rest of its time after it": (
+        waits(1.0).later(1.1).paused(9).later(0.1),
+        True,
+    ),
+    "due before the pause, and more than that": (waits(1.0).later(1.1).paused(9).later(0.2), False),
+    "overdue before the pause": (waits(1.0).later(2).paused(9), False),
+    "due after the pause, which is no excuse": (waits(10.0).paused(9).later(1.3), False),
+    "due after the pause, and kept": (waits(10.0).paused(9).later(1.2), True),
+}
+
+
+@pytest.mark.parametrize("what", PAUSES)
+def test_a_process_that_does_not_run_is_not_late(what: str) -> None:
+    story, kept = PAUSES[what]
+    found = [each.rule for each in check(story.left(2, "timeout").events)]
+    assert found == ([] if kept else ["wait"])
+
+
 @pytest.mark.parametrize("what", BROKEN)
 def test_each_rule_finds_what_breaks_it(what: str) -> None:
     rules, story = BROKEN[what]

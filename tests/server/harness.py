@@ -223,6 +223,13 @@ class Served:
         """How many files it has open."""
         return len(os.listdir(f"/proc/{self.pid}/fd"))  # noqa: PTH208 - names only
 
+    async def freeze(self) -> None:
+        """Stop it where it stands, as a debugger or a paused container does, until SIGCONT."""
+        os.kill(self.pid, signal.SIGSTOP)
+        with trio.fail_after(PATIENCE_S):
+            while not _stands_still(self.pid):  # noqa: ASYNC110 - no event here
+                await trio.sleep(0.01)
+
     # Its end.
 
     def signal(self, number: int = signal.SIGTERM) -> None:
@@ -291,6 +298,12 @@ class Served:
         violations = check(events, max_loaded_models=self.max_loaded)
         assert not violations, "\n".join(map(str, violations))
         return events, [measured(trace, name, at) for name, at in self.gone]
+
+
+def _stands_still(pid: int) -> bool:
+    """Whether every thread of a process has been stopped."""
+    states = (task.read_text() for task in Path(f"/proc/{pid}/task").glob("*/stat"))
+    return all(text.rpartition(")")[2].split()[0] == "T" for text in states)
 
 
 def command_line(pid: int) -> str:

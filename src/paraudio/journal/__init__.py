@@ -3,6 +3,7 @@
 from paraudio.journal._events import Event, Kind, Recorder, no_record
 from paraudio.journal._format import Header, JournalError
 from paraudio.journal._journal import Journal
+from paraudio.journal._pulse import Pulse
 from paraudio.journal._read import Reader, Trace, read
 from paraudio.journal.checker import Checker, Violation, check
 
@@ -13,6 +14,7 @@ __all__ = [
     "Journal",
     "JournalError",
     "Kind",
+    "Pulse",
     "Reader",
     "Recorder",
     "Trace",

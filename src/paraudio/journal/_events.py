@@ -48,6 +48,7 @@ class Kind(StrEnum):
 
     # The server.
     PHASE = "phase"  # phase: running | draining | stopping | stopped
+    PAUSED = "paused"  # ms: the system did not run this process for so long, until now
     CUT = "cut"  # what: one thing that shutdown did not wait for
 
 

@@ -68,11 +68,12 @@ FACTS: Final[Mapping[Kind, Mapping[str, Check]]] = {
     Kind.RUN_ENDED: {**_RUN, "outcome": _text},
     Kind.DISCONNECTED: {"request": _text},
     Kind.PHASE: {"phase": _text},
+    Kind.PAUSED: {"ms": _number},
     Kind.CUT: {"what": _text},
 }
 """What each kind's facts must be; further facts are allowed, so that kinds can grow."""
 
-_WITHOUT_MODEL: Final = frozenset({Kind.DISCONNECTED, Kind.PHASE, Kind.CUT})
+_WITHOUT_MODEL: Final = frozenset({Kind.DISCONNECTED, Kind.PHASE, Kind.PAUSED, Kind.CUT})
 
 
 def flaw(event: Event) -> str | None:

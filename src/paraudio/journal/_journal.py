@@ -1,6 +1,7 @@
 """The journal of a process: numbers every transition, keeps the latest, and writes a file."""
 
 import logging
+import math
 import os
 import time
 from collections import deque
@@ -15,6 +16,7 @@ import trio
 
 from paraudio.journal._events import Event, Kind
 from paraudio.journal._format import Header, new_header
+from paraudio.journal._pulse import Pulse
 from paraudio.journal._writer import Writer
 from paraudio.spec import Json
 
@@ -24,6 +26,8 @@ RING: Final = 10_000
 """Events that are kept in memory."""
 PAUSE_S: Final = 0.1
 """Between two writes of the file: few large ones cost less than many small ones."""
+LONG_MS: Final = 1000
+"""A pause that is worth a line of the log."""
 RETRY_S: Final = 1.0
 """Between two tries of a disk that takes nothing, where no event comes."""
 
@@ -45,6 +49,8 @@ class Journal:
         ring: Events that are kept in memory.
         clock: Seconds that never run backwards; None takes the clock of the running loop, or
             ``time.monotonic`` where none runs.
+        pulse: Knows when the system did not run this process, which is recorded before whatever
+            comes next; it is run elsewhere, on the same clock.
 
     Attributes:
         revision: The number of the latest event; 0 before the first.
@@ -57,10 +63,12 @@ class Journal:
         deferred: bool = False,
         ring: int = RING,
         clock: Callable[[], float] | None = None,
+        pulse: Pulse | None = None,
     ) -> None:
         self.revision = 0
         self._ring: deque[Event] = deque(maxlen=ring)
         self._now = self._first_now if clock is None else clock
+        self._pulse = Pulse() if pulse is None else pulse
         self._writer = None if path is None else Writer(os.fspath(path))
         self._deferred = deferred
         self._changed: trio.Event | None = None
@@ -71,8 +79,12 @@ class Journal:
 
     def __call__(self, kind: Kind, model: str | None = None, /, **facts: Json) -> None:
         """Record one transition."""
+        at = self._now()
+        if at > self._pulse.due:
+            self._note_pause()
+            at = self._now()
         self.revision = seq = self.revision + 1
-        event = _make(Event, (seq, self._now(), kind, model, facts))
+        event = _make(Event, (seq, at, kind, model, facts))
         self._ring.append(event)
         if self._writer is not None:
             self._writer.put(event)
@@ -181,6 +193,14 @@ class Journal:
             written = self.revision
             await trio.to_thread.run_sync(writer.write, abandon_on_cancel=True)
             await trio.sleep(PAUSE_S)
+
+    def _note_pause(self) -> None:
+        """Record that the process did not run, if that is so."""
+        ms = math.ceil(self._pulse.take() * 1000)
+        if ms:
+            self(Kind.PAUSED, ms=ms)
+        if ms >= LONG_MS:
+            log.warning("the system did not run this process for %d ms", ms)
 
     def _first_now(self) -> float:
         """Find the clock, and look at it."""

@@ -19,7 +19,7 @@ from paraudio.config import Settings
 from paraudio.engines.catalog import families
 from paraudio.errors import ConfigError
 from paraudio.http import create_app, open_tracing
-from paraudio.journal import Journal
+from paraudio.journal import Journal, Pulse
 from paraudio.lifecycle import Runtime
 from paraudio.server._bind import open_listeners, urls_of
 from paraudio.server._compose import open_isolations, resolved, runtime_settings
@@ -125,7 +125,8 @@ class _Serving:
         self._progress = progress
         self._listeners = listeners
         self._report = report
-        self._journal = Journal(settings.journal, deferred=True)
+        self._pulse = Pulse()
+        self._journal = Journal(settings.journal, deferred=True, pulse=self._pulse)
         self._shutdown = Shutdown()
         self._drain_s = settings.drain_timeout_ms / 1000
         self._cancel_s = settings.cancel_timeout_ms / 1000
@@ -137,6 +138,7 @@ class _Serving:
                 process.start_soon(follow_signals, self._shutdown, signals)
                 process.start_soon(self._leave_in_time, to_the_end)
                 process.start_soon(feed_watchdog)
+                process.start_soon(self._pulse.run)
                 await self._with_runtime(ready)
                 process.cancel_scope.cancel("everything has ended")
 

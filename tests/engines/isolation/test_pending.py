@@ -58,6 +58,32 @@ async def test_a_call_that_ignores_its_stop_is_listed_until_it_ends(
     assert care.abandoned.lines() == []
 
 
+@pytest.mark.parametrize(
+    ("pause_s", "more_s"),
+    [
+        pytest.param(13, 3, id="as long as it did not run"),
+        pytest.param(1000, 10, id="at most the timeout"),
+    ],
+)
+@pytest.mark.parametrize("ends", [True, False])
+async def test_a_call_may_stop_late_in_a_process_that_did_not_run(
+    mock_clock: trio.testing.MockClock, pause_s: float, more_s: float, *, ends: bool
+) -> None:
+    call: Pending[int] = Pending("model 'm': run")
+    care = Care(10.0)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(call.outlast, care)
+        await trio.testing.wait_all_tasks_blocked()
+        for passed in (pause_s, more_s - 0.5):
+            mock_clock.jump(passed)
+            await trio.testing.wait_all_tasks_blocked()
+            assert care.abandoned.lines() == []
+        if ends:
+            call.resolve(Done(1))
+        mock_clock.jump(0.6)
+    assert len(care.abandoned.lines()) == (not ends)
+
+
 async def test_a_reply_and_a_cancellation_in_one_step_give_one_of_the_two() -> None:
     call: Pending[int] = Pending("call")
     care = Care(0.0)

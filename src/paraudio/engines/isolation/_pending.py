@@ -9,7 +9,7 @@ ends after all.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import trio
 
@@ -17,6 +17,9 @@ from paraudio.engines._stop import Stop
 from paraudio.engines.worker import Done, Reply
 
 T = TypeVar("T")
+
+LATE_S: Final = 0.1
+"""By how much more than that a process that runs does not miss a deadline."""
 
 
 class Abandoned:
@@ -85,10 +88,16 @@ class Call:
     async def outlast(self, care: Care) -> None:
         """Wait for the end whoever is cancelled, but not longer than the hang timeout.
 
-        A call that has not ended by then is listed as abandoned.
+        A call that has not ended by then is listed as abandoned. Where the timeout is noticed late,
+        this process did not run and perhaps the backend neither, so it gets as much time again, at
+        most the hang timeout.
         """
-        with trio.move_on_after(care.hang_timeout_s, shield=True):
+        with trio.move_on_after(care.hang_timeout_s, shield=True) as patience:
             await self._ended.wait()
+        late_s = trio.current_time() - patience.deadline
+        if patience.cancelled_caught and late_s > LATE_S:
+            with trio.move_on_after(min(late_s, care.hang_timeout_s), shield=True):
+                await self._ended.wait()
         care.abandoned.add(self)
 
 

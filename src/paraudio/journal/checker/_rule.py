@@ -51,6 +51,14 @@ class Agenda:
         """Remember an event until a time."""
         heapq.heappush(self._heap, (due, next(self._count), event))
 
+    def put_off(self, by: float, to: float) -> None:
+        """Put off what is due before a time: by so many seconds, but not beyond that time."""
+        early = []
+        while self._heap and self._heap[0][0] < to:
+            early.append(heapq.heappop(self._heap))
+        for due, place, event in early:
+            heapq.heappush(self._heap, (min(due + by, to), place, event))
+
     @property
     def crowded(self) -> bool:
         """Whether there are more than twice as many events as when it was last made thinner."""
@@ -104,6 +112,9 @@ class Promise(Rule):
 
     def see(self, event: Event, world: World) -> Iterator[Finding]:
         """See `Rule.see`."""
+        if event.kind is Kind.PAUSED:
+            # A process that does not run is not late: what falls due meanwhile is due at its end.
+            self._due.put_off(number(event, "ms") / 1000, event.at + self.tolerance_s)
         yield from self._overdue(event.at, world)
         yield from self.note(event, world)
         if self._due.crowded:

@@ -1,0 +1,90 @@
+"""Whether the system runs this process, which every promise of a time rests on.
+
+A process that is stopped (by a signal, a debugger, a frozen container) or gets no processor keeps
+no promise, and can tell only afterwards. A thread beats ten times a second. When the event loop
+has something to record and the thread has not beaten either, and the process has used little of a
+processor meanwhile, then the system did not run it. A loop that computes, or waits for a disk, is
+none of that: it uses a processor, or the thread beats.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from math import inf
+from typing import Final
+
+import trio
+
+BEAT_S: Final = 0.1
+"""Between two beats."""
+SLACK_S: Final = 0.1
+"""How late a beat may be that has not been missed."""
+IDLE_SHARE: Final = 0.5
+"""A process that used less than this share of a processor was not at work."""
+
+
+class Pulse:
+    """Times at which the system did not run this process; until it is begun, it knows of none.
+
+    Args:
+        spent: Seconds of a processor that the process has used.
+
+    Attributes:
+        due: When something is to be asked of it: from then on a beat is missing. Seconds of the
+            clock that it was begun with.
+    """
+
+    def __init__(self, spent: Callable[[], float] = time.process_time) -> None:
+        self.due = inf
+        self._spent = spent
+        self._lock = threading.Lock()  # held for a few steps, by the thread and by the loop
+        self._clock: Callable[[], float] = time.monotonic
+        self._beaten = 0.0
+        self._used = 0.0
+        self._paused = 0.0
+
+    async def run(self) -> None:
+        """Beat, on the clock of the loop, until cancelled; leaves no thread behind."""
+        self.begin(trio.lowlevel.current_clock().current_time)
+        over = threading.Event()
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(trio.to_thread.run_sync, self._beat, over)
+                try:
+                    await trio.sleep_forever()
+                finally:
+                    over.set()
+        finally:
+            self.due = inf
+
+    def begin(self, clock: Callable[[], float]) -> None:
+        """Begin to look, by a clock that may be read in any thread."""
+        self._clock = clock
+        self._beaten, self._used = clock(), self._spent()
+        self.due = self._beaten + BEAT_S + SLACK_S
+
+    def beat(self) -> None:
+        """Look at the time, in the thread."""
+        with self._lock:
+            self._look()
+
+    def take(self) -> float:
+        """The seconds in which the process did not run and which nobody has taken yet."""
+        with self._lock:
+            self._look()
+            paused, self._paused = self._paused, 0.0
+            self.due = self._beaten + BEAT_S + SLACK_S
+            return paused
+
+    def _look(self) -> None:
+        now, used = self._clock(), self._spent()
+        late = now - self._beaten - BEAT_S
+        if late > SLACK_S and used - self._used < late * IDLE_SHARE:
+            self._paused += late
+        self._beaten, self._used = now, used
+        # What was found is told before whatever comes next, whoever of the two found it.
+        self.due = -inf if self._paused else now + BEAT_S + SLACK_S
+
+    def _beat(self, over: threading.Event) -> None:
+        while not over.wait(BEAT_S):
+            self.beat()
