@@ -24,7 +24,7 @@ from hypercorn.protocol.events import (
 from hypercorn.protocol.events import Event as StreamEvent
 from hypercorn.protocol.h11 import STREAM_ID, H2ProtocolAssumedError, H11Protocol, H11WSConnection
 from hypercorn.protocol.ws_stream import WSStream
-from hypercorn.typing import AppWrapper, ConnectionState, H11SendableEvent, TaskGroup, WorkerContext
+from hypercorn.typing import H11SendableEvent
 
 from paraudio.errors import BadHttpError, ParaudioError
 from paraudio.transport._asgi import Cut
@@ -32,7 +32,7 @@ from paraudio.transport._call import AppCall
 from paraudio.transport._http_stream import HttpRequest
 from paraudio.transport._inbox import BodyInbox, MessageInbox
 from paraudio.transport._limits import MAX_FIELDS, TURN
-from paraudio.transport._link import Link
+from paraudio.transport._link import Link, handed
 from paraudio.transport._refusals import (
     are_readable,
     failed,
@@ -57,17 +57,7 @@ class H11(H11Protocol):
     """One HTTP/1.1 connection."""
 
     def __init__(self, link: Link) -> None:
-        super().__init__(
-            cast("AppWrapper", link.app),
-            link.config,
-            cast("WorkerContext", link.context),
-            cast("TaskGroup", link),
-            ConnectionState({}),
-            link.tls,
-            link.client,
-            link.server,
-            link.send,
-        )
+        super().__init__(*handed(link))
         self._link = link
         self._held: Response | None = None
         self._method = b""

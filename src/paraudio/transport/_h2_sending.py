@@ -6,7 +6,7 @@ is a request that was answered before it was complete; a stream is forgotten how
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final, cast
+from typing import Final
 
 import h11
 import trio
@@ -23,13 +23,12 @@ from hypercorn.protocol.events import (
 )
 from hypercorn.protocol.events import Event as StreamEvent
 from hypercorn.protocol.h2 import H2Protocol
-from hypercorn.typing import AppWrapper, ConnectionState, TaskGroup, WorkerContext
 from priority.priority import MissingStreamError
 
 from paraudio.transport._h2_machine import Budget, Machine
 from paraudio.transport._h2_streams import Upload
 from paraudio.transport._limits import H2_BURST, H2_PER_S
-from paraudio.transport._link import Link
+from paraudio.transport._link import Link, handed
 from paraudio.transport._websocket import H2Websocket
 
 _PARTING_S: Final = 1.0
@@ -40,17 +39,7 @@ class H2Sending(H2Protocol):
     """One HTTP/2 connection, as far as it sends."""
 
     def __init__(self, link: Link) -> None:
-        super().__init__(
-            cast("AppWrapper", link.app),
-            link.config,
-            cast("WorkerContext", link.context),
-            cast("TaskGroup", link),
-            ConnectionState({}),
-            link.tls,
-            link.client,
-            link.server,
-            link.send,
-        )
+        super().__init__(*handed(link))
         self._link = link
         self._uploads: dict[int, Upload] = {}
         self._parting = False

@@ -1,9 +1,10 @@
 """What a connection gives to the protocol that speaks on it."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias, cast
 
 from hypercorn.events import Event
+from hypercorn.typing import AppWrapper, ConnectionState, TaskGroup, WorkerContext
 
 from paraudio.transport._asgi import ASGIApp, Context
 from paraudio.transport._call import AppCall
@@ -53,3 +54,31 @@ class Link(Protocol):
 
     def spawn(self, func: Callable[..., Awaitable[Any]], *args: Any) -> None:
         """Start a task in the connection's nursery."""
+
+
+Handed: TypeAlias = tuple[
+    AppWrapper,
+    ProtocolConfig,
+    WorkerContext,
+    TaskGroup,
+    ConnectionState,
+    bool,
+    tuple[str, int] | None,
+    tuple[str, int] | None,
+    Callable[[Event], Awaitable[None]],
+]
+
+
+def handed(link: Link) -> Handed:
+    """A connection as hypercorn's protocol classes take it: in pieces, each of a type of theirs."""
+    return (
+        cast("AppWrapper", link.app),
+        link.config,
+        cast("WorkerContext", link.context),
+        cast("TaskGroup", link),
+        ConnectionState({}),
+        link.tls,
+        link.client,
+        link.server,
+        link.send,
+    )
