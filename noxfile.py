@@ -90,7 +90,13 @@ def serve(session: nox.Session) -> None:
 @nox.session
 def soak(session: nox.Session) -> None:
     """Put a real server under mixed load for a while; `-- --minutes 30` for longer."""
-    session.run("python", "tools/soak.py", *session.posargs)
+    session.run("python", "-m", "tools.soak", *session.posargs)
+
+
+@nox.session
+def attack(session: nox.Session) -> None:
+    """Attack a real server over raw sockets; `-- --minutes 60` for an hour, `--tls`, `--real`."""
+    session.run("python", "-m", "tools.attack", *session.posargs)
 
 
 @nox.session
