@@ -14,6 +14,7 @@ from tests.http.sounds import RATE, heard, sound_file, tone
 from trio.testing import MockClock
 
 from paraudio.engines import Audio, Boundary, Job, Result, Segment, StreamEvent
+from paraudio.errors import InvalidRequestError
 from paraudio.http import _tasks
 
 RUN, BATCH, STREAM = "/v1/tasks/run", "/v1/tasks/batch", "/v1/tasks/stream"
@@ -223,6 +224,7 @@ async def test_a_model_without_a_native_batch_runs_the_jobs_in_turn(
         (["a"], "requests[0]"),
         ([{"text": "a"}, {"text": ""}], "requests[1].text"),
         ([{"text": "a"}, {"text": "a", "speed": 9}], "requests[1].speed"),
+        ([{"text": "a"}, {"text": "a", "options": {"no": 1}}], "requests[1].options.no"),
     ],
 )
 async def test_a_batch_that_is_wrong_runs_nothing(
@@ -232,6 +234,25 @@ async def test_a_batch_that_is_wrong_runs_nothing(
     assert (reply.status, reply.error()["param"]) == (400, param)
     assert world.idle()
     assert not world.gates.count("run")
+
+
+def _refuse(job: Job) -> Result:
+    raise InvalidRequestError("input holds nothing to speak", param="input")
+
+
+async def test_what_a_family_refuses_of_a_job_is_named_where_it_lies(
+    open_scripted: OpenWorld,
+) -> None:
+    family = ScriptedFamily(_refuse, facts={"languages": ["en"]})
+    async with open_scripted(family, VOICE) as world:
+        error = (await post(world, RUN, request={"text": "..."})).error()
+        assert error["param"] == "request.text"
+        assert error["message"] == "request.text holds nothing to speak"
+        foreign = [{"text": "a", "language": "en"}, {"text": "a", "language": "de"}]
+        error = (await post(world, BATCH, requests=foreign)).error()
+        assert error["param"] == "requests[1].language"
+        assert error["message"].startswith("requests[1].language must be one of en")
+        assert world.idle()
 
 
 async def test_a_batch_that_fails_ends_with_an_error_event(

@@ -18,6 +18,9 @@ MAX_TEMPERATURE: Final = 2.0
 LANGUAGE_TAG: Final = "[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*"
 AUTOMATIC: Final = "auto"
 
+_JOB: Final = ("text", "language", "voice_ref", "speed", "prompt", "seed", "options")
+"""Fields that a job of the task routes has under the very name that the engines have for them."""
+
 _TAG: Final = re.compile(LANGUAGE_TAG + r"\Z")
 
 
@@ -38,7 +41,8 @@ class Ask:
         seed: 0..2^64-1, or None.
         options: Options of the family; a name that it does not have is refused.
         hints: Further fields of OpenAI clients, used where the family has an option of that name.
-        names: What this route calls the fields of a job, where it has its own word.
+        names: What this route calls the fields of a job, where it has its own word, or where they
+            lie deeper in the request.
     """
 
     model: str
@@ -54,6 +58,11 @@ class Ask:
     options: Mapping[str, Json] = field(default_factory=dict)
     hints: Mapping[str, Json] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
+
+    def called(self, param: str) -> str:
+        """The request's own word for a field of a job, or for one within it (``options.seed``)."""
+        name, dot, rest = param.partition(".")
+        return self.names.get(name, name) + dot + rest
 
 
 def model_field(fields: Fields) -> str:
@@ -148,17 +157,24 @@ def task_ask(fields: Fields, *, model: str, bound_ms: int | None) -> Ask:
         model: The ID of the model, which stands beside them.
         bound_ms: The client's own bound of its wait, or None.
     """
+    voice = voice_fields(fields, "voice" if fields.get("voice_id") is None else "voice_id")
+    sound = source_field(fields, "audio") or base64_field(fields, "audio_base64")
     return Ask(
         model=model,
         bound_ms=bound_ms,
         text=fields.text("text"),
-        sound=source_field(fields, "audio") or base64_field(fields, "audio_base64"),
+        sound=sound,
         language=language_field(fields),
-        voice=voice_fields(fields, "voice" if fields.get("voice_id") is None else "voice_id"),
+        voice=voice,
         speed=fields.number("speed", minimum=MIN_SPEED, maximum=MAX_SPEED),
         prompt=fields.text("prompt") or None,
         seed=fields.seed(),
         options=fields.options("options"),
         hints=hint_fields(fields),
-        names={name: fields.param(name) for name in ("text", "audio")},
+        names={
+            **{name: fields.param(name) for name in _JOB},
+            "audio": fields.param("audio") if sound is None else sound.param,
+            "input": fields.param("text"),  # families that speak say it in OpenAI's word
+            "voice": voice.param,
+        },
     )

@@ -103,7 +103,7 @@ def _check_inputs(spec: ModelSpec, ask: Ask) -> None:
 
 
 def _missing(ask: Ask, name: str, wants: str) -> None:
-    param = ask.names.get(name, name)
+    param = ask.called(name)
     raise InvalidRequestError(f"{param} is missing: this model needs {wants}", param=param)
 
 
@@ -116,7 +116,7 @@ def _check_language(core: Core, spec: ModelSpec, ask: Ask) -> None:
         return
     names = sorted(str(tag) for tag in known)
     if _primary(ask.language) not in {_primary(tag) for tag in names}:
-        raise refusal("language", f"one of {', '.join(names)}", ask.language)
+        raise refusal(ask.called("language"), f"one of {', '.join(names)}", ask.language)
 
 
 def _primary(tag: str) -> str:
@@ -129,7 +129,7 @@ def _options(core: Core, spec: ModelSpec, ask: Ask) -> dict[str, Json]:
     known = {option.name for option in schema}
     hints = {name: value for name, value in ask.hints.items() if name in known}
     given = {**spec.default_request_options, **hints, **ask.options}
-    return check_options(given, schema, param="options")
+    return check_options(given, schema, param=ask.called("options"))
 
 
 async def _sounds(core: Core, spec: ModelSpec, ask: Ask) -> tuple[Voice, Audio | None]:

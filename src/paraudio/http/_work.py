@@ -219,7 +219,7 @@ def check_audible(job: Job, result: Result, ask: Ask) -> None:
         InvalidRequestError: The result has no sound.
     """
     if job.task == "tts" and (result.audio is None or not len(result.audio.samples)):
-        param = ask.names.get("text", "text")
+        param = ask.called("text")
         raise InvalidRequestError(
             f"{param} must be a text with something to speak; this model found nothing in it",
             param=param,
@@ -233,6 +233,13 @@ def timing_of(job: Job, result: Result, wall_s: float, first_s: float | None = N
 
 
 def named(error: InvalidRequestError, ask: Ask) -> InvalidRequestError:
-    """The same error with the route's own word for the field."""
-    error.param = ask.names.get(error.param or "", error.param)
+    """The same error with the request's own word for the field, in its message too."""
+    if error.param is None:
+        return error
+    told = ask.called(error.param)
+    word, space, rest = error.message.partition(" ")
+    if word == error.param:
+        error.message = told + space + rest
+        error.args = (error.message,)
+    error.param = told
     return error
