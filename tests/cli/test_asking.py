@@ -36,6 +36,11 @@ def test_help_lists_every_ending_of_a_sound_file(cli: Cli) -> None:
             (*SPEAK, "--text", "hi", "-o", "none/a.wav"),
             "none/a.wav cannot be written: there is no such folder",
         ),
+        (
+            (*SPEAK, "--text", "hi", "-o", "~nobody.here/a.wav"),
+            "~nobody.here/a.wav cannot be written",
+        ),
+        (("run", "--model", "~nobody.here/a.onnx"), "no file or folder ~nobody.here/a.onnx"),
         ((*SPEAK, "--text-file", "none.txt"), "--text-file: none.txt cannot be read: No such file"),
         ((*SPEAK, "--text-file", "-"), "--text-file: - is not UTF-8 text (byte 0)"),
         ((*SPEAK, "--text", "hi", "-o", "a.wav", "--audio", "-"), "takes no --audio"),
@@ -48,6 +53,7 @@ def test_help_lists_every_ending_of_a_sound_file(cli: Cli) -> None:
         ((*HEAR, "--audio", "-", "--text", "hi"), "takes no text"),
         ((*HEAR, "--audio", "-", "-o", "a.wav"), "makes no sound for -o"),
         ((*HEAR, "--audio", "none.wav"), "--audio: none.wav cannot be read"),
+        ((*HEAR, "--audio", "~nobody.here/a.wav"), "--audio: ~nobody.here/a.wav cannot be read"),
         ((*SPEAK, "--config", "none.json"), "there is no such file"),
     ],
 )

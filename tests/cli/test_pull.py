@@ -127,6 +127,7 @@ def test_files_with_a_wrong_hash_are_not_taken(cli: Cli, tmp_path: Path, store: 
     [
         ("fak", "did you mean 'fake'?"),
         ("./none.whl", "there is no file or folder ./none.whl"),
+        ("~nobody.here/a.whl", "there is no file or folder ~nobody.here/a.whl"),
         ("none/fake", "there is no file or folder none/fake"),
     ],
 )

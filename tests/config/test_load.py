@@ -212,6 +212,14 @@ def test_relative_paths_start_at_their_source(
     assert settings.models[0].path == str(tmp_path / "conf" / "m")
 
 
+def test_the_home_of_nobody_is_a_folder_like_any_other(tmp_path: Path) -> None:
+    data = {"voice_dir": "~nobody.here/v", "models": [model(path="~nobody.here/m")]}
+    result = loaded(written(tmp_path, data))
+    assert result.settings.voice_dir == f"{tmp_path}/~nobody.here/v"
+    assert result.settings.models[0].path == f"{tmp_path}/~nobody.here/m"
+    assert [line.split(":")[0] for line in result.warnings] == ["models[0].path", "voice_dir"]
+
+
 def test_a_relative_configuration_file_gives_absolute_paths(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from paraudio.audio import FORMATS
 from paraudio.cli._whole import check_place
+from paraudio.config import expanded
 from paraudio.errors import InvalidRequestError
 from paraudio.spec import Json, ModelSpec
 
@@ -60,7 +61,7 @@ def _check_output(output: str) -> None:
             f"-o must end in one of {names}, or be -, not {output}", param="-o"
         )
     try:
-        check_place(Path(output).expanduser())
+        check_place(expanded(output))
     except OSError as error:
         raise InvalidRequestError(
             f"{output} cannot be written: {error.strerror}", param="-o"

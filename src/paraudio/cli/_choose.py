@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from paraudio.cli._output import meant
-from paraudio.config import STORE_PREFIX, Settings, parse_model
+from paraudio.config import STORE_PREFIX, Settings, expanded, parse_model
 from paraudio.engines.catalog import families
 from paraudio.errors import InvalidRequestError, ModelNotFoundError
 from paraudio.spec import ModelSpec
@@ -32,7 +32,7 @@ def choose(name: str, settings: Settings, *, family: str | None, task: str | Non
         entry = CATALOGUE[name]
         path = "" if entry.installed is not None else f"{STORE_PREFIX}{name}"
         return ModelSpec(id=name, family=entry.family, path=path, task=entry.task)
-    if Path(name).expanduser().exists():
+    if expanded(name).exists():
         raise InvalidRequestError(f"{name} is a path: say what it is with --family", param="family")
     if "/" in name:
         raise ModelNotFoundError(

@@ -91,7 +91,9 @@ async def _fetched(store: "Store", name: str, *, force: bool) -> str:
 
 def _existing(name: str, known: "Iterable[str]", files: "Container[str]") -> Path:
     """The wheel or the folder that is meant; a loose file stands for the folder it is in."""
-    path = Path(name).expanduser()
+    from paraudio.config import expanded  # noqa: PLC0415 - help must stay fast
+
+    path = expanded(name)
     if not path.exists():
         if "/" in name or path.suffix:
             raise InvalidRequestError(f"there is no file or folder {name}", param="what")

@@ -9,6 +9,7 @@ import click
 from paraudio.audio import encode
 from paraudio.cli._output import print_json, print_table, say, say_warning
 from paraudio.cli._whole import write_whole
+from paraudio.config import expanded
 from paraudio.engines import Result
 from paraudio.errors import BackendError
 from paraudio.spec import Json, ModelSpec
@@ -61,7 +62,7 @@ def _write(result: Result, output: str) -> None:
         sys.stdout.buffer.flush()
         return
     try:
-        write_whole(Path(output).expanduser(), data)
+        write_whole(expanded(output), data)
     except OSError as error:
         raise BackendError(f"{output} cannot be written: {error.strerror}") from error
 

@@ -156,8 +156,10 @@ def command(
 
 def _read(name: str, flag: str) -> bytes:
     """Read a file, or standard input for ``-``."""
+    from paraudio.config import expanded  # noqa: PLC0415 - help must stay fast
+
     try:
-        return sys.stdin.buffer.read() if name == "-" else Path(name).expanduser().read_bytes()
+        return sys.stdin.buffer.read() if name == "-" else expanded(name).read_bytes()
     except OSError as error:
         raise InvalidRequestError(
             f"{flag}: {name} cannot be read: {error.strerror}", param=flag

@@ -3,6 +3,7 @@
 from paraudio.config._address import INHERITED, UNIX_PREFIX, split_address
 from paraudio.config._defaults import DEFAULT_MODELS
 from paraudio.config._describe import ConfigEntry, describe, model_json
+from paraudio.config._expanded import expanded
 from paraudio.config._layers import SettingInfo, flag_name, settings_info, variable_name
 from paraudio.config._load import Draft, Loaded, Origins, draft, load, load_settings
 from paraudio.config._model import STORE_PREFIX, parse_model
@@ -27,6 +28,7 @@ __all__ = [
     "Tls",
     "describe",
     "draft",
+    "expanded",
     "flag_name",
     "load",
     "load_settings",

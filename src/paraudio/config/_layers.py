@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from paraudio.config._expanded import expanded
 from paraudio.config._problems import Place, nearest
 from paraudio.config._schema import Settings
 
@@ -174,7 +175,7 @@ def flag_layer(flags: Mapping[str, object]) -> Layer:
 def absolute(value: object, base: Path) -> object:
     """Make a path, or each of a list of paths, absolute; other values are left to the schema."""
     if isinstance(value, str) and value and "\0" not in value:
-        return str(base / Path(value).expanduser())
+        return str(base / expanded(value))
     if isinstance(value, list | tuple):
         return [absolute(item, base) for item in value]
     return value

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, ValidationError
 
+from paraudio.config._expanded import expanded
 from paraudio.config._kinds import (
     Count,
     FilledText,
@@ -165,7 +166,7 @@ class _Paths:
         if text == "" or text.startswith(STORE_PREFIX):
             return text
         if self.base is not None:
-            return str(self.base / Path(text).expanduser() if text[0] == "~" else self.base / text)
+            return str(self.base / (expanded(text) if text[0] == "~" else text))
         if not os.path.isabs(text):  # noqa: PTH117 - Path would fold the text that is shown
             key = dotted(place, self.param)
             message = f"{key} must be an absolute path here, not {shown(text)}"
