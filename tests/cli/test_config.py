@@ -145,6 +145,26 @@ def test_several_faults_of_one_model_are_listed_at_once(cli: Cli, tmp_path: Path
     ]
 
 
+def test_what_is_wrong_beside_a_recording_of_no_use_is_listed_too(cli: Cli, tmp_path: Path) -> None:
+    voice = {"voice_ref": "anna.wav"}
+    model = {
+        "id": "a",
+        "family": "piper_tts",
+        "path": "",
+        "voice_presets": {"a.b": voice, "c": voice},
+        "default_voice_preset": voice,
+        "default_request_options": {"length_scale": "long"},
+    }
+    result = cli("config", "check", str(write(tmp_path, {"models": [model]})), "--json")
+    keys = [one["key"] for one in json.loads(result.stdout)["problems"]]
+    assert sorted(keys) == [
+        "models[0].default_request_options.length_scale",
+        "models[0].default_voice_preset.voice_ref",
+        "models[0].voice_presets.a.b.voice_ref",
+        "models[0].voice_presets.c.voice_ref",
+    ]
+
+
 def test_what_the_schema_and_what_the_families_refuse_is_listed_at_once(
     cli: Cli, tmp_path: Path
 ) -> None:

@@ -236,6 +236,9 @@ def test_files_that_starting_needs_must_be_there(tmp_path: Path) -> None:
     keys = [problem.key for problem in unloadable(path).problems]
     assert keys == ["tls.cert", "tls.key", "journal"]
     (tmp_path / "none").mkdir()
+    (tmp_path / "none" / "j.jsonl").mkdir()
+    assert "journal" in [problem.key for problem in unloadable(path).problems]
+    (tmp_path / "none" / "j.jsonl").rmdir()
     for name in tls.values():
         (tmp_path / name).touch()
     settings = loaded(path).settings
@@ -282,6 +285,20 @@ def test_keys_are_never_shown(tmp_path: Path) -> None:
     assert "s3 cret" not in error.message
     result = loaded(None, {"PARAUDIO_API_KEYS": "s3cret"})
     assert entry(describe(result), "api_keys").value == [HIDDEN]
+
+
+@pytest.mark.parametrize("name", ["server.json", "server.toml"])
+def test_a_key_that_nobody_said_has_its_default_whatever_was_said_beside_it(
+    tmp_path: Path, name: str
+) -> None:
+    said = "[live_ingest]\nmax_chunk_bytes = 5\nsend_timeout_ms = 7\n"
+    data = {"live_ingest": {"max_chunk_bytes": 5, "send_timeout_ms": 7}}
+    path = written(tmp_path, data if name.endswith("json") else said, name)
+    entries = describe(loaded(path, {"PARAUDIO_LIVE_INGEST__MAX_CHUNK_BYTES": "6"}))
+    sources = {one.key: one.source for one in entries}
+    assert sources["live_ingest.max_chunk_bytes"] == "PARAUDIO_LIVE_INGEST__MAX_CHUNK_BYTES"
+    assert sources["live_ingest.send_timeout_ms"].startswith(str(path))
+    assert sources["live_ingest.idle_timeout_ms"] == "default"
 
 
 def test_every_setting_and_every_model_is_described() -> None:

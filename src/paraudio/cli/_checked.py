@@ -74,13 +74,15 @@ def _refusals(
 def _without(spec: ModelSpec, param: str, known: Mapping[str, Family]) -> ModelSpec | None:
     """The spec without what is wrong at ``param``, or None where nothing can stand for it."""
     field, _, name = param.partition(".")
+    if field == "voice_presets":
+        name = name.rpartition(".")[0]  # what is wrong is a key of the preset of that name
     given = getattr(spec, field, None)
     changed: dict[str, Any] = {}
     if isinstance(given, Mapping) and name in given:
         changed[field] = {key: value for key, value in given.items() if key != name}
     elif field == "id":
         changed[field] = f"{given} again"  # that it is taken was told already
-    elif field == "isolation" and given is not None:
+    elif field in {"isolation", "default_voice_preset"} and given is not None:
         changed[field] = None
     elif field == "task" and spec.family in known and given not in known[spec.family].tasks:
         changed[field] = next(iter(known[spec.family].tasks))

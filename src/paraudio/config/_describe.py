@@ -32,7 +32,7 @@ class ConfigEntry:
 def describe(loaded: Loaded) -> tuple[ConfigEntry, ...]:
     """Every setting in the order of the schema, then every model."""
     entries = [
-        ConfigEntry(dotted(place), value, loaded.origins.of(place))
+        ConfigEntry(dotted(place), value, loaded.origins.of_value(place))
         for place, value in _settings(loaded.settings, ())
     ]
     for index, spec in enumerate(loaded.settings.models):

@@ -30,6 +30,15 @@ class Document:
     data: Mapping[str, Any]
     lines: Mapping[Place, int] = field(default_factory=dict)
 
+    def has(self, place: Place) -> bool:
+        """Whether it says what is at ``place``, keys of objects all the way."""
+        value: object = self.data
+        for step in place:
+            if not isinstance(value, Mapping) or step not in value:
+                return False
+            value = value[step]
+        return True
+
     def source(self, place: Place) -> str:
         """The file, with the line of ``place`` or of the nearest thing around it."""
         for end in range(len(place), 0, -1):

@@ -51,6 +51,13 @@ class Origins:
             return "default"
         return self.document.source(place)
 
+    def of_value(self, place: Place) -> str:
+        """The same for what holds: "default" also where only other keys of its object were said."""
+        found = self.of(place)
+        if self.document is None or found != self.document.source(place):
+            return found
+        return found if self.document.has(place) else "default"
+
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
@@ -284,9 +291,9 @@ def _unusable_paths(settings: Settings) -> list[Problem]:
                 key = f"tls.{name}"
                 message = f"{key} must be a file that can be read, not {shown(path)}"
                 problems.append(Problem(key, message, place=("tls", name)))
-    journal = settings.journal
-    if journal is not None and not Path(journal).parent.is_dir():
-        message = f"journal must be a file in a folder that exists, not {shown(journal)}"
+    journal = None if settings.journal is None else Path(settings.journal)
+    if journal is not None and (journal.is_dir() or not journal.parent.is_dir()):
+        message = f"journal must be a file in a folder that exists, not {shown(str(journal))}"
         problems.append(Problem("journal", message, place=("journal",)))
     return problems
 
