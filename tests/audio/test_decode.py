@@ -99,6 +99,14 @@ def test_wav_of_a_pipe_is_read_to_its_end(size: int, riff_size: int | None) -> N
     np.testing.assert_allclose(audio.samples, sound, atol=1e-4)
 
 
+@pytest.mark.parametrize("size", [0, 2**63 - 1, 2**64 - 1, 2 * RATE])
+def test_long_wav_of_a_pipe_is_read_to_its_end(size: int) -> None:
+    # As ffmpeg -rf64 always writes it: there is room for the sizes, and nobody came to fill it.
+    sizes = chunk(b"ds64", struct.pack("<QQQI", size, size, 0, 0))
+    data = riff(sizes, fmt(), chunk(b"data", pcm16(tone()), 0xFFFFFFFF), size=0xFFFFFFFF)
+    assert len(decode(b"RF64" + data[4:]).samples) == RATE
+
+
 def test_chunks_around_the_sound_are_not_heard() -> None:
     sound = tone(0.25)
     data = riff(

@@ -13,6 +13,9 @@ _MAX_CHUNKS: Final = 1000
 _UNKNOWN_FROM: Final = 0x7FFF0000
 """Sizes from here on are what pipes write when they cannot know the size."""
 
+_LONG_UNKNOWN_FROM: Final = 2**62
+"""The same for sizes of 64 bits; besides, a pipe leaves the room for one at zero."""
+
 _FOLLOWERS: Final = frozenset({b"LIST", b"id3 ", b"ID3 ", b"fact", b"cue ", b"smpl", b"bext"})
 _FMT_MIN: Final = 16
 _PLAIN_KINDS: Final = frozenset({1, 3, 0xFFFE})
@@ -109,7 +112,7 @@ def _body(
     """The bytes of the sound, and whether the file itself says where it ends."""
     rest = data[sound.start :]
     size = sound.size
-    if size == 0xFFFFFFFF and long_size is not None:
+    if size == 0xFFFFFFFF and long_size is not None and 0 < long_size < _LONG_UNKNOWN_FROM:
         size = long_size
     elif size >= _UNKNOWN_FROM and size > len(rest):
         return rest, False
