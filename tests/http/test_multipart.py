@@ -57,6 +57,25 @@ def test_a_latin1_file_name_is_a_file_name() -> None:
         assert read.files[0].filename == "é.wav"
 
 
+@pytest.mark.parametrize(
+    ("name", "read_as"),
+    [
+        (b"filename*=utf-8''na%C3%AFve.wav", "naïve.wav"),  # older requests and urllib3
+        (b"FileName* = UTF-8'de'na%C3%AFve.wav", "naïve.wav"),
+        (b"filename*=iso-8859-1''na%EFve.wav", "naïve.wav"),
+        (b"filename*=punycode''na%EFve.wav", "na\ufffdve.wav"),
+        (b"filename*=utf-8''", ""),
+        (b"filename=plain.wav; filename*=utf-8''na%C3%AFve.wav", "plain.wav"),  # as .NET does
+    ],
+)
+def test_a_file_name_may_come_in_the_coding_of_mail(name: bytes, read_as: str) -> None:
+    body, headers = form(("recording", "NAME", b"\xff\xfe"))
+    with parsed(body.replace(b'filename="NAME"', name), headers) as read:
+        [upload] = read.files
+        assert (upload.filename, upload.named) == (read_as, True)
+        assert bytes(upload.view()) == b"\xff\xfe"
+
+
 def test_a_quoted_boundary_is_a_boundary() -> None:
     body, headers = form(("file", "a", b"sound"), boundary="b d'(x)", quoted=True)
     with parsed(body, headers) as read:

@@ -5,11 +5,13 @@ worker threads, a piece at a time (`paraudio.http._body`).
 """
 
 import mmap
+import re
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
 from typing import IO, Final, Self, cast
+from urllib.parse import unquote
 
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
@@ -32,6 +34,9 @@ MAX_PARTS: Final = 1000
 _FILE_FIELDS: Final = frozenset({"file", "file[]", "audio"})
 _new_file: Final = cast(
     "Callable[[], IO[bytes]]", partial(tempfile.TemporaryFile, buffering=FILE_BUFFER_BYTES)
+)
+_EXTENDED: Final = re.compile(
+    r";\s*filename\*\s*=\s*\"?([\w.-]*)'[\w-]*'([^\s;\"]*)", re.IGNORECASE
 )
 _PLAIN_ENCODINGS: Final = frozenset({"", "binary", "8bit", "7bit"})
 
@@ -225,9 +230,8 @@ class FormParser:
         self._value.clear()
 
     def _end_headers(self) -> None:
-        kind, parameters = parse_options_header(
-            self._headers.get("content-disposition", b"").decode("latin-1")
-        )
+        disposition = self._headers.get("content-disposition", b"").decode("latin-1")
+        kind, parameters = parse_options_header(disposition)
         name = _words(parameters.get(b"name", b""))
         if kind != b"form-data" or not name:
             raise InvalidRequestError("a part of the form has no name")
@@ -235,9 +239,10 @@ class FormParser:
         if encoding.strip() not in _PLAIN_ENCODINGS:
             raise InvalidRequestError(f"the part {name!r} is encoded; send it as it is", param=name)
         self._name = name
-        filename = parameters.get(b"filename")
+        raw = parameters.get(b"filename")
+        filename = _extended_name(disposition) if raw is None else _words(raw)
         if filename is not None or name in _FILE_FIELDS:
-            self._upload = Upload(name, _words(filename or b""), named=filename is not None)
+            self._upload = Upload(name, filename or "", named=filename is not None)
             self.form.files.append(self._upload)
 
     def _part_data(self, data: bytes, start: int, end: int) -> None:
@@ -271,6 +276,15 @@ class FormParser:
 
     def _end(self) -> None:
         self._ended = True
+
+
+def _extended_name(disposition: str) -> str | None:
+    """The file name in RFC 2231's coding, as some libraries send one that is not ASCII."""
+    found = _EXTENDED.search(disposition)
+    if found is None:
+        return None
+    charset = found[1].lower()
+    return unquote(found[2], charset if charset == "iso-8859-1" else "utf-8", "replace")
 
 
 def _words(raw: bytes) -> str:
