@@ -114,6 +114,13 @@ async def test_granularities_are_understood_under_both_keys(
         assert (bad.status, bad.error()["param"]) == (400, "timestamp_granularities")
 
 
+async def test_an_empty_granularity_of_a_form_is_none(open_scripted: OpenWorld) -> None:
+    async with open_scripted(saying(SPOKEN), EARS) as world:
+        fields = {"response_format": "verbose_json", "timestamp_granularities[]": ""}
+        body = (await send(world, sound_file(), **fields)).json()
+        assert {"words", "segments"} <= set(body)
+
+
 async def test_both_granularities_may_be_asked_for(open_scripted: OpenWorld) -> None:
     async with open_scripted(saying(SPOKEN), EARS) as world:
         key = "timestamp_granularities[]"

@@ -86,5 +86,15 @@ def test_words_without_a_rate_have_no_place() -> None:
     assert "segments" not in verbose
 
 
+def test_no_confidence_at_all_is_not_taken_for_certainty() -> None:
+    segments = (Segment(0, 5, "a", 0.0), Segment(5, 9, "b", 1.0), Segment(9, 12, "c"))
+    result = Result(sample_rate=RATE, segments=segments)
+    verbose = verbose_json(result, TIMING, granularities=("segment",), temperature=0.0)
+    told = verbose["segments"]
+    assert isinstance(told, list)
+    sure = [segment["avg_logprob"] for segment in told if isinstance(segment, dict)]
+    assert sure == [-20.7233, 0.0, 0.0]
+
+
 def test_the_real_time_factor_of_no_sound_is_zero() -> None:
     assert Timing(1.0, 0.0).rtf == 0.0

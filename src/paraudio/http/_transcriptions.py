@@ -107,7 +107,8 @@ def _renderer(fields: Fields, form: Form | None) -> Render:
 def _granularities(fields: Fields, form: Form | None) -> tuple[str, ...]:
     """Which times are wanted, under either spelling of the key; both where nothing is said."""
     if form is not None:
-        given: object = [v for name in (_BRACKETED, _PLAIN) for v in form.fields.get(name, [])]
+        values = (form.fields.get(name, []) for name in (_BRACKETED, _PLAIN))
+        given: object = [value for each in values for value in each if value]
     else:
         given = fields.get(_PLAIN) if fields.get(_BRACKETED) is None else fields.get(_BRACKETED)
     if given is None or given == []:

@@ -24,6 +24,8 @@ CONTENT_TYPES: Final = {
 _LINE_CHARACTERS: Final = 84
 """Two lines of 42 characters, the usual width of a subtitle."""
 
+_LEAST_CONFIDENCE: Final = 1e-9
+
 _PAUSE_S: Final = 0.8
 """A silence after which a new subtitle begins, in seconds."""
 
@@ -166,10 +168,15 @@ def verbose_json(
     return {**verbose, "timing": timing.json()}
 
 
+def _logarithm(confidence: float) -> float:
+    return round(math.log(max(confidence, _LEAST_CONFIDENCE)), 4)
+
+
 def _segment(number: int, cue: Cue, temperature: float) -> dict[str, Json]:
     """A segment with every field that typed clients of OpenAI insist on.
 
-    ``avg_logprob`` is the logarithm of the confidence, 0 where none is known; the compression ratio
+    ``avg_logprob`` is the logarithm of the confidence, 0 where none is known (and for none at all a
+    number far below every threshold, as JSON has no infinity); the compression ratio
     is the one that Whisper computes; ``tokens`` and ``no_speech_prob`` have no counterpart here.
     """
     data = cue.text.encode()
@@ -181,7 +188,7 @@ def _segment(number: int, cue: Cue, temperature: float) -> dict[str, Json]:
         "text": cue.text,
         "tokens": [],
         "temperature": temperature,
-        "avg_logprob": round(math.log(cue.confidence), 4) if cue.confidence else 0.0,
+        "avg_logprob": 0.0 if cue.confidence is None else _logarithm(cue.confidence),
         "compression_ratio": round(len(data) / len(zlib.compress(data)), 4) if data else 0.0,
         "no_speech_prob": 0.0,
     }
