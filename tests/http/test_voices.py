@@ -199,6 +199,17 @@ async def test_the_list_is_sorted_and_names_each_voice_once(
         assert (reply.status, reply.error()["code"]) == (404, "model_not_found")
 
 
+async def test_only_what_a_request_can_ask_for_is_listed(
+    open_scripted: OpenWorld, voice_dir: Path
+) -> None:
+    for name in (".hidden", "a:b", "a..b", "back\\slash", " blank", "tab\t"):
+        (voice_dir / f"{name}.wav").write_bytes(sound_file(tone(0.2)))
+    (voice_dir / "folder.wav").mkdir()
+    async with open_scripted(speaking(), spec(), voice_dir=str(voice_dir)) as world:
+        voices = (await world.client.get("/v1/audio/voices")).json()["voices"]
+        assert voices == ["bob", "both", "broken"]
+
+
 async def test_without_a_folder_there_are_presets_and_the_familys_voices(
     open_scripted: OpenWorld,
 ) -> None:

@@ -72,10 +72,14 @@ def bare(name: str, param: str) -> str:
             message does not repeat it.
     """
     name = name.strip()
-    bad = any(mark in name for mark in ("/", "\\", ":", "..")) or name.startswith(".")
-    if bad or not name.isprintable() or len(name) > 200:
+    if not _is_bare(name):
         raise InvalidRequestError(f"{param} must be {_WANTS_NAME}", param=param)
     return name
+
+
+def _is_bare(name: str) -> bool:
+    bad = any(mark in name for mark in ("/", "\\", ":", "..")) or name.startswith(".")
+    return not bad and name.isprintable() and len(name) <= 200
 
 
 def resolve(
@@ -183,10 +187,19 @@ def transcripts(folder: Path) -> dict[str, str]:
 
 
 def recordings(settings: Settings) -> list[str]:
-    """The names of the recordings in ``voice_dir``; reads a folder, so it blocks."""
+    """The names of the recordings in ``voice_dir`` that a request can ask for.
+
+    Reads a folder, so it blocks.
+    """
     if settings.voice_dir is None:
         return []
     try:
-        return [path.stem for path in Path(settings.voice_dir).iterdir() if path.suffix == ".wav"]
+        paths = list(Path(settings.voice_dir).iterdir())
     except OSError:
         return []
+    return [path.stem for path in paths if path.suffix == ".wav" and _is_voice(path)]
+
+
+def _is_voice(path: Path) -> bool:
+    name = path.stem
+    return _is_bare(name) and name == name.strip() and path.is_file()
