@@ -25,6 +25,7 @@ from hypercorn.protocol.events import Event as StreamEvent
 from hypercorn.protocol.h2 import H2Protocol
 from priority.priority import MissingStreamError
 
+from paraudio.transport._call import SENDS_PER_YIELD
 from paraudio.transport._h2_machine import Budget, Machine
 from paraudio.transport._h2_streams import Upload
 from paraudio.transport._limits import H2_BURST, H2_PER_S
@@ -43,6 +44,7 @@ class H2Sending(H2Protocol):
         self._link = link
         self._uploads: dict[int, Upload] = {}
         self._parting = False
+        self._frames_sent = 0
         self._budget = Budget(H2_BURST, H2_PER_S, trio.current_time)
         self.connection = Machine(self._budget)
 
@@ -83,15 +85,16 @@ class H2Sending(H2Protocol):
             await self._hang_up(stream_id, stream)
             return
         buffer = self.stream_buffers.get(stream_id)
-        if buffer is None or buffer.complete:
-            await self._close_stream(stream_id)
-            await self._tell_idle()
-            return
-        if buffer.buffer:
-            # What was sent may say what went wrong.
-            with self._blocked(stream_id):
-                await buffer.drain()
-        await self._abandon(stream_id, ErrorCodes.INTERNAL_ERROR)
+        if buffer is not None:
+            if buffer.buffer or buffer.complete:
+                # What was sent may say what went wrong; of a whole answer the end is to leave.
+                with self._blocked(stream_id):
+                    await buffer.drain()
+            if not buffer.complete:
+                await self._abandon(stream_id, ErrorCodes.INTERNAL_ERROR)
+                return
+        await self._close_stream(stream_id)
+        await self._tell_idle()
 
     async def _hang_up(self, stream_id: int, websocket: H2Websocket) -> None:
         """End a websocket: the application is told now, what it sent leaves, and it is closed."""
@@ -158,6 +161,10 @@ class H2Sending(H2Protocol):
         if buffer.complete:
             await self._finish(stream_id)
         await self._flush()
+        self._frames_sent += 1
+        if not self._frames_sent % SENDS_PER_YIELD:
+            # A socket that takes everything never waits, and an answer may have gigabytes.
+            await trio.lowlevel.checkpoint()
 
     def _window(self, stream_id: int) -> int:
         """How many bytes of an answer one frame can carry now."""

@@ -11,6 +11,7 @@ from hypercorn.protocol.h2 import (
     StreamBuffer,
 )
 
+from paraudio.transport._asgi import Flag
 from paraudio.transport._call import AppCall
 from paraudio.transport._lateness import Lateness
 
@@ -66,8 +67,15 @@ class Outbox(StreamBuffer):
     """What the application has sent on a stream and the client has not taken.
 
     Hypercorn's own lets the application go on whenever a frame is tried, also when the client's
-    window is shut and nothing has left.
+    window is shut and nothing has left; and for it an answer has left when its bytes have, though
+    the end of the stream has not.
     """
+
+    def set_complete(self) -> None:
+        """Add the end; `drain` waits for that to be taken as well."""
+        if not self._complete and self._is_empty.is_set():
+            self._is_empty = Flag()
+        super().set_complete()
 
     async def push(self, data: bytes) -> None:
         """Add a piece; returns when most of it has left, or the stream is over."""
