@@ -228,10 +228,15 @@ async def test_a_broken_handshake_is_refused_and_closed(head: bytes, status: int
         assert served.server.connections().total == 0
 
 
-async def test_a_message_over_the_limit_closes_with_1009() -> None:
-    async with serving(websockets(echo), limits=Limits(max_message_bytes=1000)) as served:
+@pytest.mark.parametrize("letter", ["x", "\u20ac"], ids=["one byte each", "three bytes each"])
+async def test_a_message_over_the_limit_closes_with_1009(letter: str) -> None:
+    most = 999 // len(letter.encode())
+    async with serving(websockets(echo), limits=Limits(max_message_bytes=999)) as served:
         websocket = await connect_ws(served)
-        await websocket.send(TextMessage(data="x" * 1001))
+        for _ in range(2):
+            await websocket.send(TextMessage(data=letter * most))
+            assert await websocket.next() == TextMessage(data=letter * most)
+        await websocket.send(TextMessage(data=letter * (most + 1)))
         assert (await websocket.closed()).code == 1009
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import trio
 from hypercorn.protocol.events import Body, Data, EndBody, Event, Response, StreamClosed
-from hypercorn.protocol.ws_stream import FrameTooLargeError, WSStream
+from hypercorn.protocol.ws_stream import WSStream
 from hypercorn.typing import WebsocketAcceptEvent, WebsocketResponseBodyEvent
 from wsproto.connection import ConnectionState
 from wsproto.events import CloseConnection, Message, Ping
@@ -33,6 +33,7 @@ class Websocket(WSStream):
         self._spoke = trio.Event()
         self._taking = False
         self._answered = False
+        self._message_bytes = 0
 
     async def handle(self, event: Event) -> None:
         """Take what the connection read."""
@@ -124,12 +125,14 @@ class Websocket(WSStream):
                 await self._close(event.code)
 
     async def _take(self, message: Message[Any]) -> None:
-        try:
-            self.buffer.extend(message)
-        except FrameTooLargeError:
+        # In bytes: the buffer counts the characters of a text, which are up to four each.
+        self._message_bytes += _size(message.data)
+        if self._message_bytes > self.config.websocket_max_message_size:
             await self._close(CloseReason.MESSAGE_TOO_BIG)
             return
+        self.buffer.extend(message)
         if message.message_finished and self.app_put is not None:
+            self._message_bytes = 0
             await self.app_put(self.buffer.to_message())
             self.buffer.clear()
 
@@ -137,6 +140,11 @@ class Websocket(WSStream):
         if self.connection.state in {ConnectionState.OPEN, ConnectionState.REMOTE_CLOSING}:
             await self._send_wsproto_event(CloseConnection(code=code))
         await self.send(StreamClosed(stream_id=self.stream_id))
+
+
+def _size(data: bytes | bytearray | str) -> int:
+    """How many bytes a piece of a message has on the wire."""
+    return len(data.encode()) if isinstance(data, str) else len(data)
 
 
 class H2Websocket(Websocket):
