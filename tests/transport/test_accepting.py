@@ -7,7 +7,7 @@ import trio
 import trio.testing
 from tests.transport.kit import Scope, hello, pass_time, routes, serving, settle
 
-from paraudio.transport import Limits
+from paraudio.transport import Limits, open_tcp
 
 
 async def test_connections_over_the_limit_wait_in_the_backlog() -> None:
@@ -21,6 +21,18 @@ async def test_connections_over_the_limit_wait_in_the_backlog() -> None:
         one.close()
         assert (await three.answer()).status == 200
         assert served.server.connections().total == 2
+
+
+async def test_the_only_room_is_for_whichever_listener_is_called() -> None:
+    listeners = [*await open_tcp("127.0.0.1", 0), *await open_tcp("127.0.0.1", 0)]
+    addresses = [listener.socket.getsockname() for listener in listeners]
+    limits = Limits(max_connections=1)
+    async with serving(routes(root=hello), limits=limits, listeners=listeners) as served:
+        await settle()
+        for served.address in addresses:
+            client = await served.connect()
+            assert (await client.ask()).status == 200
+            client.close()
 
 
 async def test_a_connection_counts_until_its_application_has_ended() -> None:

@@ -363,6 +363,14 @@ async def test_drain_then_stop_cuts_what_did_not_finish() -> None:
         assert line.endswith("GET /")
 
 
+async def test_a_drain_that_comes_after_the_stop_does_no_harm() -> None:
+    async with serving(routes(root=hello)) as served:
+        assert (await (await served.connect()).ask()).status == 200
+        served.server.stop()
+        served.server.drain()
+        await served.ended.wait()
+
+
 async def test_drain_and_stop_before_serve() -> None:
     for end_it in (Server.drain, Server.stop):
         server = Server(routes(root=hello))

@@ -157,7 +157,12 @@ class Server:
 
     async def _accept(self, listener: trio.SocketListener, connections: trio.Nursery) -> None:
         failing = False
-        while True:
+        while listener.socket.fileno() != -1:
+            try:
+                # First, so that a listener that nobody calls holds no room.
+                await trio.lowlevel.wait_readable(listener.socket)
+            except trio.ClosedResourceError:
+                return
             await self._room.acquire()  # when all are taken, the rest waits in the backlog
             try:
                 stream = await listener.accept()
@@ -219,7 +224,8 @@ class Server:
 
     def _close_idle(self) -> None:
         """Close the connections that wait for a request, unless one has just come."""
-        waiting = {one.fileno(): one for one in self._population.members(Phase.IDLE)}
+        idle = self._population.members(Phase.IDLE)
+        waiting = {one.fileno(): one for one in idle if one.fileno() != -1}
         poll = select.poll()
         for descriptor in waiting:
             poll.register(descriptor, select.POLLIN)
