@@ -5,13 +5,17 @@ from collections.abc import Iterator
 import pytest
 
 from paraudio.cli._logging import JsonFormatter, TextFormatter, set_up, set_up_command
+from paraudio.errors import InvalidRequestError
+from paraudio.http._multipart import FormParser
+
+_LIBRARIES = ("hypercorn", "quart", "hpack", "python_multipart")
 
 
 @pytest.fixture(autouse=True)
 def _loggers_as_before() -> Iterator[None]:
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
-    quiet = {name: logging.getLogger(name).level for name in ("hypercorn", "quart", "hpack")}
+    quiet = {name: logging.getLogger(name).level for name in _LIBRARIES}
     yield
     for handler in root.handlers:
         if handler not in handlers:
@@ -75,6 +79,15 @@ def test_what_is_logged_goes_to_stderr(style: str, capfd: pytest.CaptureFixture[
     assert len(lines) == 2
     assert "seen" in lines[0]
     assert lines[0].startswith("{") == (style == "json")
+
+
+def test_what_a_client_sent_wrong_is_no_warning(capfd: pytest.CaptureFixture[str]) -> None:
+    set_up("info", "text")
+    parser = FormParser(b"x")
+    with pytest.raises(InvalidRequestError, match="Did not find CR at end of boundary"):
+        parser.feed(b"--x  \r\n")
+    logging.getLogger().handlers[0].flush()
+    assert capfd.readouterr().err == ""
 
 
 def test_an_error_level_quiets_libraries_too(capfd: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,8 @@ LEVELS: Final = ("debug", "info", "warning", "error")
 
 _COLOURS: Final = {logging.WARNING: "yellow", logging.ERROR: "red", logging.CRITICAL: "red"}
 _QUIET: Final = ("hypercorn", "quart", "asyncio", "hpack", "h11", "h2")
+_BLAMING_CLIENTS: Final = ("python_multipart",)
+"""Libraries whose warnings are of what a client sent wrong: it is told, nobody else needs to be."""
 
 
 class TextFormatter(logging.Formatter):
@@ -81,3 +83,5 @@ def set_up(level: str, style: str) -> None:
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     for name in _QUIET:
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLogger().level))
+    for name in _BLAMING_CLIENTS:
+        logging.getLogger(name).setLevel(logging.ERROR)

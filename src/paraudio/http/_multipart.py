@@ -198,7 +198,9 @@ class FormParser:
         try:
             self._parser.write(data)
         except FormParserError as error:
-            raise InvalidRequestError("the body is not valid multipart/form-data") from error
+            raise InvalidRequestError(
+                f"the body is not valid multipart/form-data ({error})"
+            ) from error
 
     def finish(self) -> Form:
         """Give the form, once the whole body was fed.
