@@ -23,6 +23,8 @@ class H2Answer:
     body: bytes = b""
     ended: bool = False
     reset: h2.errors.ErrorCodes | int | None = None
+    before: list[bytes] = field(default_factory=list)
+    """The statuses of what came before the answer."""
 
 
 class H2Client:
@@ -131,7 +133,9 @@ class H2Client:
         await self.flush()
 
     def _note(self, event: h2.events.Event) -> None:
-        if isinstance(event, h2.events.ResponseReceived):
+        if isinstance(event, h2.events.InformationalResponseReceived):
+            self.answers[event.stream_id].before.append(dict(event.headers)[b":status"])
+        elif isinstance(event, h2.events.ResponseReceived):
             answer = self.answers[event.stream_id]
             answer.headers = {bytes(name): bytes(value) for name, value in event.headers}
             answer.status = int(answer.headers[b":status"])

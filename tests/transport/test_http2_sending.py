@@ -8,12 +8,14 @@ from h2.settings import SettingCodes
 from hyperframe.frame import DataFrame, Frame, GoAwayFrame, RstStreamFrame
 from tests.transport.h2kit import H2Client, connect_h2
 from tests.transport.kit import (
+    Handler,
     Message,
     Receive,
     Send,
     Served,
     answer,
     begin,
+    body_of,
     end,
     hello,
     more,
@@ -148,3 +150,67 @@ async def test_a_large_answer_to_a_fast_reader_leaves_others_their_turns() -> No
         await over.wait()
     assert sum(runs) >= len(body) / FRAME_BYTES
     assert max(runs) <= 2 * SENDS_PER_YIELD + 2
+
+
+EXPECT = [(b"expect", b"100-continue")]
+
+
+async def test_the_body_is_asked_for_when_the_application_wants_it() -> None:
+    go = trio.Event()
+
+    async def late(_: Message, receive: Receive, send: Send) -> None:
+        await go.wait()
+        await answer(send, await body_of(receive))
+
+    async with serving(routes(root=late, hello=hello)) as served:
+        client = await connect_h2(served)
+        stream = await client.begin(b"/", method=b"POST", headers=EXPECT, end=False)
+        await client.ask(b"/hello")
+        assert client.answers[stream].before == []
+        go.set()
+        while not client.answers[stream].before:
+            await client._pump()
+        await client.upload(stream, b"body")
+        got = await client.answer(stream)
+        assert (got.before, got.status, got.body) == ([b"100"], 200, b"body")
+
+
+async def refuse(_: Message, __: Receive, send: Send) -> None:
+    await answer(send, b"too large", status=413)
+
+
+async def begin_and_read(_: Message, receive: Receive, send: Send) -> None:
+    await begin(send)
+    await more(send, b"first ")
+    await end(send, await body_of(receive))
+
+
+async def read_late(_: Message, receive: Receive, send: Send) -> None:
+    await settle()
+    await answer(send, await body_of(receive))
+
+
+@pytest.mark.parametrize(
+    ("handler", "headers", "sent", "told"),
+    [
+        (refuse, EXPECT, b"", (413, b"too large")),
+        (begin_and_read, EXPECT, b"sent in spite of that", (200, b"first sent in spite of that")),
+        (read_late, EXPECT, b"at once", (200, b"at once")),
+        (read_late, [], b"at once", (200, b"at once")),
+        (read_late, EXPECT, None, (200, b"")),
+    ],
+    ids=["refused", "answer begun", "body here", "not waited for", "no body"],
+)
+async def test_a_body_is_not_asked_for_where_nobody_waits_for_that(
+    handler: Handler,
+    headers: list[tuple[bytes, bytes]],
+    sent: bytes | None,
+    told: tuple[int, bytes],
+) -> None:
+    async with serving(routes(root=handler)) as served:
+        client = await connect_h2(served)
+        stream = await client.begin(b"/", method=b"POST", headers=headers, end=sent is None)
+        if sent:
+            await client.upload(stream, sent)
+        got = await client.answer(stream)
+        assert (got.before, got.status, got.body) == ([], *told)

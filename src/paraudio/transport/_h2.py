@@ -7,6 +7,7 @@ too many is refused alone; draining says GOAWAY and lets what runs run. Prioriti
 with single streams `_h2_machine` decides; how answers leave is in `_h2_sending`.
 """
 
+from functools import partial
 from typing import Any, Final
 
 import h2.events
@@ -28,7 +29,7 @@ from paraudio.transport._call import AppCall
 from paraudio.transport._frames import BlockTooLargeError, FrameMeter, FrameTooLargeError
 from paraudio.transport._h2_requests import Refusal, refusal_of
 from paraudio.transport._h2_sending import H2Sending
-from paraudio.transport._h2_streams import Outbox, Upload, declared_length
+from paraudio.transport._h2_streams import Outbox, Upload, declared_length, waits_to_be_told
 from paraudio.transport._http_stream import HttpRequest
 from paraudio.transport._inbox import BodyInbox, MessageInbox
 from paraudio.transport._limits import (
@@ -209,18 +210,19 @@ class H2(H2Sending):
         pseudo = {name: value for name, value in event.headers if name.startswith(b":")}
         method = pseudo[b":method"].decode("ascii")
 
-        async def taken(count: int) -> None:
-            await self._acknowledge(stream_id, count)
-
+        waits = False
+        taken = partial(self._acknowledge, stream_id)
         stream: HttpRequest | H2Websocket
         if method == "CONNECT":
             call = self._link.call(MessageInbox())
             stream = H2Websocket(*self._given(call, stream_id), taken=taken)
             length = None
         else:
-            call = self._link.call(BodyInbox(taken=taken, bounded=False))
+            wanted = partial(self._invite, stream_id)
+            call = self._link.call(BodyInbox(wanted=wanted, taken=taken, bounded=False))
             stream = HttpRequest(*self._given(call, stream_id))
-        self._uploads[stream_id] = Upload(call, declared=length)
+            waits = event.stream_ended is None and waits_to_be_told(event.headers)
+        self._uploads[stream_id] = Upload(call, declared=length, waits=waits)
         self.streams[stream_id] = stream
         self.stream_buffers[stream_id] = Outbox(self.context.event_class)
         self.priority.insert_stream(stream_id)
@@ -255,6 +257,7 @@ class H2(H2Sending):
         upload = self._uploads.get(event.stream_id)
         if upload is not None:
             upload.received += len(event.data)
+            upload.waits = False
         # Of a websocket that we have closed, the client's own goodbye is to be heard still.
         deaf = upload is None or (upload.call.over and not self._is_websocket(event.stream_id))
         if upload is None or deaf:

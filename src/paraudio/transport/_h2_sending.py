@@ -59,6 +59,8 @@ class H2Sending(H2Protocol):
             if isinstance(event, Response):
                 # h2 would send what h11 refuses: a line break within a header, for one.
                 h11.Response(headers=event.headers, status_code=event.status_code)
+                if upload := self._uploads.get(event.stream_id):
+                    upload.waits = False
             await super().stream_send(event)
 
     @contextmanager
@@ -133,6 +135,18 @@ class H2Sending(H2Protocol):
         count = min(count, upload.unacknowledged)
         upload.unacknowledged -= count
         self.connection.acknowledge_received_data(count, stream_id)
+        await self._flush()
+
+    async def _invite(self, stream_id: int) -> None:
+        """Tell a client that waits for ``100 Continue`` that its body may come."""
+        upload = self._uploads.get(stream_id)
+        if upload is None or not upload.waits:
+            return
+        upload.waits = False
+        try:
+            self.connection.send_headers(stream_id, [(b":status", b"100")])
+        except ProtocolError:
+            return  # the client has reset it already
         await self._flush()
 
     async def _send_data(self, stream_id: int) -> None:

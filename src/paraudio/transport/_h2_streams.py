@@ -28,6 +28,7 @@ class Upload:
         senders: How many wait for it: the application, and a websocket's pings and answers.
         declared: How many bytes the client said that it would send, or None.
         received: How many have come.
+        waits: Whether the client sends its body when it is told to (``Expect: 100-continue``).
         parting: Whether a websocket's end is under way.
         over: Set when the client has nothing more to send on the stream, or it is closed.
     """
@@ -39,6 +40,7 @@ class Upload:
     senders: int = 0
     declared: int | None = None
     received: int = 0
+    waits: bool = False
     parting: bool = False
     over: trio.Event = field(default_factory=trio.Event)
     _reading: Lateness = field(default_factory=Lateness)
@@ -61,6 +63,11 @@ def declared_length(headers: Iterable[tuple[bytes, bytes]]) -> int | None:
     """The ``content-length`` of a request; h2 has seen that it is a number, and only one."""
     lengths = [int(value) for name, value in headers if name == b"content-length"]
     return lengths[0] if lengths else None
+
+
+def waits_to_be_told(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Whether a client sends its body only when it has read ``100 Continue``."""
+    return any(name == b"expect" and value.lower() == b"100-continue" for name, value in headers)
 
 
 class Outbox(StreamBuffer):
