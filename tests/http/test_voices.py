@@ -82,6 +82,25 @@ async def test_a_preset_may_be_a_recording_of_the_operators(
     assert job.voice.reference_text == "from the preset"
 
 
+@pytest.mark.parametrize(
+    "preset", [VoicePreset(voice_id="gone"), VoicePreset(voice_ref="/nowhere/bob.wav")]
+)
+async def test_a_preset_that_cannot_be_used_is_the_callers_only_where_they_named_it(
+    open_scripted: OpenWorld, preset: VoicePreset
+) -> None:
+    model = spec(voice_presets={"anna": preset}, default_voice_preset="anna")
+    async with open_scripted(speaking(voices=("v1", "v2")), model) as world:
+        reply = await speak(world, voice="anna")
+        assert (reply.status, reply.error()["param"]) == (400, "voice")
+        assert "voice names a preset of model 'voice' that" in reply.error()["message"]
+        reply = await speak(world)
+        assert (reply.status, reply.error()["param"]) == (500, None)
+        assert "the default voice preset of model 'voice'" in reply.error()["message"]
+        assert "nowhere" not in reply.error()["message"]
+        assert (await speak(world, voice="v2")).status == 200
+        assert world.idle()
+
+
 async def test_a_voice_that_nothing_knows_is_refused_where_the_family_lists_its_voices(
     open_scripted: OpenWorld,
 ) -> None:

@@ -63,7 +63,7 @@ async def prepare_all(core: Core, use: Use, asks: Sequence[Ask]) -> list[Job]:
 
 def _confirmed(core: Core, use: Use, job: Job, ask: Ask) -> Job:
     _check_language(core, use.spec, ask)
-    return replace(job, voice=confirm(job.voice, use.voices, ask.voice.param))
+    return replace(job, voice=confirm(job.voice, use.voices, ask.voice, use.spec))
 
 
 async def _draft(core: Core, spec: ModelSpec, ask: Ask, *, live: bool = False) -> Job:

@@ -11,7 +11,12 @@ from typing import Final
 
 from paraudio.config import Settings
 from paraudio.engines import Audio, Voice
-from paraudio.errors import InvalidRequestError
+from paraudio.errors import (
+    BackendError,
+    InvalidRequestError,
+    ParaudioError,
+    PayloadTooLargeError,
+)
 from paraudio.http._fields import Fields, refusal
 from paraudio.http._sources import MAX_VOICE_BYTES, OnServer, Source, source_field
 from paraudio.spec import ModelSpec, VoicePreset
@@ -107,6 +112,7 @@ def resolve(
 
     Raises:
         InvalidRequestError: A recording cannot be read or decoded.
+        BackendError: The same of the default preset, which the request did not name.
     """
     limit = settings.max_request_body_bytes
     if ask.reference is not None:
@@ -116,7 +122,10 @@ def resolve(
         if preset.voice_ref is None:
             return Voice(preset.voice_id)
         source = OnServer(preset.voice_ref, ask.param)
-        sound = source.decode([*roots, str(Path(preset.voice_ref).parent)], limit, check)
+        try:
+            sound = source.decode([*roots, str(Path(preset.voice_ref).parent)], limit, check)
+        except (InvalidRequestError, PayloadTooLargeError) as error:
+            raise _unusable(ask, spec, "its recording cannot be read or decoded") from error
         return Voice(None, sound, ask.reference_text or preset.reference_text)
     recorded = _recorded(ask, settings, check) if imitates else None
     if recorded is not None:
@@ -134,8 +143,27 @@ def no_imitation(spec: ModelSpec, param: str) -> InvalidRequestError:
     )
 
 
-def confirm(voice: Voice, known: tuple[str, ...], param: str) -> Voice:
+def _unusable(ask: VoiceAsk, spec: ModelSpec, why: str) -> ParaudioError:
+    """A preset is at fault: a caller who named it can name another, any other cannot help it."""
+    if ask.name is None:
+        return BackendError(
+            f"the default voice preset of model {spec.id!r} cannot be used: {why}; a request may "
+            f"name another voice in {ask.param}"
+        )
+    return InvalidRequestError(
+        f"{ask.param} names a preset of model {spec.id!r} that cannot be used: {why}",
+        param=ask.param,
+    )
+
+
+def confirm(voice: Voice, known: tuple[str, ...], ask: VoiceAsk, spec: ModelSpec) -> Voice:
     """Check a voice against those that the loaded model has.
+
+    Args:
+        voice: What `resolve` found.
+        known: The voices of the model.
+        ask: What the request said.
+        spec: The model that it is bound to.
 
     Returns:
         The voice. A model that lists no voices makes of a name what it likes: clients send the
@@ -143,11 +171,14 @@ def confirm(voice: Voice, known: tuple[str, ...], param: str) -> Voice:
 
     Raises:
         InvalidRequestError: The model lists its voices, and this is none of them.
+        BackendError: The same of the default preset, which the request did not name.
     """
     if voice.name is None or not known or voice.name in known:
         return voice
     listed = ", ".join(known[:20]) + (", …" if len(known) > 20 else "")
-    raise refusal(param, f"one of {listed}", voice.name)
+    if voice.name != ask.name:
+        raise _unusable(ask, spec, f"there is no voice {voice.name!r} in {listed}")
+    raise refusal(ask.param, f"one of {listed}", voice.name)
 
 
 def _preset(ask: VoiceAsk, spec: ModelSpec) -> VoicePreset | None:
