@@ -9,7 +9,7 @@ from tests.http.conftest import EARS, OpenWorld, spec
 from tests.http.realtime_sessions import VAD, finished, reach, session, talking
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from paraudio.http._realtime_session import AHEAD_S
+from paraudio.http._realtime_session import AHEAD_S, MOST_WAITING
 
 
 async def test_a_client_is_read_no_faster_than_the_models_work(
@@ -27,6 +27,20 @@ async def test_a_client_is_read_no_faster_than_the_models_work(
             assert AHEAD_S <= read <= AHEAD_S + 60
             assert socket.unread > 50
         await socket.saw(".completed", 40)
+
+
+async def test_items_that_wait_are_bounded_by_their_number_too(
+    open_world: OpenWorld, autojump_clock: MockClock
+) -> None:
+    many = 2 * MOST_WAITING
+    async with talking(open_world, manual=True) as (world, socket):
+        async with world.runtime.use("ears", request="other"):
+            for _ in range(many):
+                socket.sound(0.001)
+                socket.say("input_audio_buffer.commit")
+            await wait_all_tasks_blocked()
+            assert len(socket.of(".committed")) == MOST_WAITING + 1
+        await socket.saw(".completed", many)
 
 
 async def test_a_slow_reader_is_read_no_further(

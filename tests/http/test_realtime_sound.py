@@ -1,6 +1,8 @@
 """Sound formats against another library, and the track against plain lists."""
 
 import io
+import tracemalloc
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -8,7 +10,9 @@ import soundfile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paraudio.http._realtime_sound import Format, Track
+from paraudio.http._realtime_config import Hearing
+from paraudio.http._realtime_sound import Format, Frames, Track
+from paraudio.http._realtime_utterance import Utterance
 
 
 @pytest.mark.parametrize(("kind", "subtype"), [("audio/pcmu", "ULAW"), ("audio/pcma", "ALAW")])
@@ -39,6 +43,23 @@ def test_a_track_gives_what_was_put_on_it(sizes: list[int], data: st.DataObject)
     start = data.draw(st.integers(track.start, track.end))
     end = data.draw(st.integers(start, track.end))
     assert track.between(start, end).tolist() == put[start:end]
+
+
+@pytest.mark.parametrize(
+    "kept", [Track().append, Utterance("item", 8000, Hearing(), live=True).add]
+)
+def test_sound_that_comes_frame_by_frame_is_kept_in_few_bytes(
+    kept: Callable[[Frames], None],
+) -> None:
+    count = 20_000
+    tracemalloc.start()
+    try:
+        for _ in range(count):
+            kept(Format().read(b"\x01\x00"))
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 3 * 2 * count
 
 
 def test_a_track_that_counts_at_another_rate_goes_on_at_the_same_time() -> None:

@@ -85,6 +85,11 @@ class Scribe:
         """How many seconds of sound wait to be transcribed."""
         return sum(item.waiting / item.rate for item in self._items)
 
+    @property
+    def waiting(self) -> int:
+        """How many items are not done."""
+        return len(self._items)
+
     def add(self, item: Utterance) -> None:
         """Take an item on; its turn comes when those before it are done."""
         self._items.append(item)

@@ -34,6 +34,9 @@ T = TypeVar("T")
 AHEAD_S: Final = 120.0
 """How much sound may wait for the models before the client is no longer read."""
 
+MOST_WAITING: Final = 100
+"""How many items may wait, however short they are, before the client is no longer read."""
+
 MOST_UNSENT: Final = 2**18
 """How many characters may wait for a slow reader before it is no longer read itself."""
 
@@ -239,11 +242,13 @@ class RealtimeSession:
 
     async def _wait_for_room(self) -> None:
         """Read no further while the models or the client's own reading are behind."""
-        while self._unsent_size > MOST_UNSENT or self._ahead_s() > AHEAD_S:
+        while self._unsent_size > MOST_UNSENT or self._is_ahead():
             await self._bell.wait()
 
-    def _ahead_s(self) -> float:
-        return self._scribe.ahead_s + self._machine.unheard / self._machine.rate
+    def _is_ahead(self) -> bool:
+        if self._scribe.waiting > MOST_WAITING:
+            return True
+        return self._scribe.ahead_s + self._machine.unheard / self._machine.rate > AHEAD_S
 
     async def _take(self, message: str | bytes) -> None:
         """Do what an event says; what is wrong with it is told, and the session goes on."""

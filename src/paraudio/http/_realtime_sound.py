@@ -68,6 +68,17 @@ def _a_law() -> Frames:
 _TABLES: Final[Mapping[str, Frames]] = {"audio/pcmu": _mu_law(), "audio/pcma": _a_law()}
 
 
+_BLOCK: Final = 4096
+"""Pieces are joined to this many frames: an array costs a hundred bytes, however few it holds."""
+
+
+def add(pieces: deque[Frames], frames: Frames) -> None:
+    """Put frames behind others, so that their number decides what is kept, not how they came."""
+    if pieces and len(pieces[-1]) + len(frames) <= _BLOCK:
+        frames = np.concatenate((pieces.pop(), frames))
+    pieces.append(frames)
+
+
 class Track:
     """Sound as it came, by its place since the session began; what is not needed is forgotten.
 
@@ -84,7 +95,7 @@ class Track:
     def append(self, frames: Frames) -> None:
         """Add what came."""
         if len(frames):
-            self._pieces.append(frames)
+            add(self._pieces, frames)
             self.end += len(frames)
 
     def between(self, start: int, end: int) -> Frames:

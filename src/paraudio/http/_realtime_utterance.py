@@ -7,7 +7,7 @@ import numpy as np
 import trio
 
 from paraudio.http._realtime_config import Hearing
-from paraudio.http._realtime_sound import Frames
+from paraudio.http._realtime_sound import Frames, add
 
 _MOST_S: Final = 5.0
 """The longest piece that is taken at once, so that a stop is never far."""
@@ -67,7 +67,7 @@ class Utterance:
     def add(self, frames: Frames) -> None:
         """Add what was said."""
         if len(frames):
-            self._pieces.append(frames)
+            add(self._pieces, frames)
             self.frames += len(frames)
             self.waiting += len(frames)
             self._bell.ring()
