@@ -219,6 +219,19 @@ def _crash(family: OddFamily, stop: Stop) -> Result:
     return Result()
 
 
+def _fork(family: OddFamily, stop: Stop) -> Result:
+    """Leave a process behind that has all that the worker has, and never ends by itself."""
+    child = os.fork()
+    while not child:
+        time.sleep(60)
+    return Result(text=str(child))
+
+
+def _fork_and_die(family: OddFamily, stop: Stop) -> Result:
+    _fork(family, stop)
+    os._exit(3)
+
+
 def _sleep(family: OddFamily, stop: Stop) -> Result:
     time.sleep(0.3)
     return Result(text="slept")
@@ -236,6 +249,8 @@ _DEEDS: dict[str, Callable[[OddFamily, Stop], Result]] = {
     "unpicklable": _unpicklable,
     "die": _die,
     "crash": _crash,
+    "fork": _fork,
+    "fork and die": _fork_and_die,
     "sleep": _sleep,
 }
 

@@ -55,6 +55,7 @@ class Child:
         self._numbers = 0
         self._outbox, self._to_send = trio.open_memory_channel[Ask | StopAsking](sys.maxsize)
         self._process: trio.Process | None = None
+        self._killed = False
         self.gone: Pending[None] = Pending(f"{name}: the end of a worker process")
 
     @property
@@ -90,8 +91,11 @@ class Child:
     def kill(self) -> None:
         """Kill the process and all that it started; its calls fail when it is gone."""
         self.dead = True
-        if self._process is not None and self._process.returncode is None:
-            with suppress(ProcessLookupError):
+        if self._process is not None and not self._killed:
+            # What it started outlives a worker that died by itself, and is in its group. A death is
+            # noticed at once, so the number of the group is nobody else's yet; once is enough.
+            self._killed = True
+            with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
 
     async def end(self) -> None:
@@ -155,17 +159,24 @@ class Child:
                 hello = await receive_message(control)
                 await send_message(control, Setup(tuple(sys.path)))
         except trio.TooSlowError as error:
+            await self._hear_out(process)
             raise LoadError(f"{self._name}: no worker process started: {error!r}") from error
         except (OSError, EOFError) as error:
-            self.kill()
-            with trio.move_on_after(REAP_TIMEOUT_S):
-                await process.wait()
+            await self._hear_out(process)
             how = _how_it_ended(process.returncode)
             raise BackendCrashedError(
                 f"{self._name}: the worker process {how} before it took its first call"
             ) from error
         if not isinstance(hello, Ready):
             raise LoadError(f"{self._name}: the worker process began with {hello!r}")
+
+    async def _hear_out(self, process: trio.Process) -> None:
+        """Kill a worker that did not start, wait until it is gone, and log what it has said."""
+        self.kill()
+        with trio.move_on_after(REAP_TIMEOUT_S):
+            await process.wait()
+        with trio.move_on_after(_LAST_WORDS_S):
+            await self._forward_output(process)
 
     async def _bury(self, process: trio.Process) -> None:
         """Kill, reap, and tell everyone who still waits for an answer."""
@@ -183,18 +194,30 @@ class Child:
             call.resolve(Failed(BackendCrashedError(f"{call.what}: the worker process {how}")))
 
     async def _talk(self, process: trio.Process, control: trio.socket.SocketType) -> None:
-        """Pass calls, answers and output until the worker closes its end."""
+        """Pass calls, answers and output until the worker closes its end, or is dead."""
         spoken = trio.Event()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._forward_output, process, spoken)
             nursery.start_soon(self._send_all, control)
-            with suppress(OSError, EOFError):
+            with trio.CancelScope() as hearing, suppress(OSError, EOFError):
+                nursery.start_soon(self._see_death, process, hearing)
                 while True:
                     self._take(await receive_message(control))
             self._announce_end()
             with trio.move_on_after(_LAST_WORDS_S):
                 await spoken.wait()
             nursery.cancel_scope.cancel()
+
+    async def _see_death(self, process: trio.Process, hearing: trio.CancelScope) -> None:
+        """End the hearing of a worker that is dead, where its end of the socket is still open.
+
+        A process that it has forked has that end, too. Those of its group are killed, and what was
+        answered before the death is heard; those that have left the group are not waited for.
+        """
+        await process.wait()
+        self._announce_end()
+        await trio.sleep(_LAST_WORDS_S)
+        hearing.cancel("the worker is dead")
 
     def _announce_end(self) -> None:
         if not self.dead:
@@ -223,7 +246,9 @@ class Child:
                     call.resolve(Failed(translated(error, call.what, BackendError)))
             del message  # while the next one is waited for, the sound of this one is not kept
 
-    async def _forward_output(self, process: trio.Process, spoken: trio.Event) -> None:
+    async def _forward_output(
+        self, process: trio.Process, spoken: trio.Event | None = None
+    ) -> None:
         """Log what the worker and its libraries print, a line at a time."""
         if process.stdout is None:
             return
@@ -236,7 +261,8 @@ class Child:
                 self._log_line(rest)
                 rest = b""
         self._log_line(rest)
-        spoken.set()
+        if spoken is not None:
+            spoken.set()
 
     def _log_line(self, line: bytes) -> None:
         if line.strip():

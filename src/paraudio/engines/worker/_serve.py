@@ -15,8 +15,8 @@ import signal
 import socket
 import sys
 import threading
+import traceback
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Final, NoReturn
 
 from paraudio.engines._protocols import Family
@@ -54,14 +54,14 @@ def serve(control: int, tether_end: int) -> NoReturn:
     try:
         worker.work()
     except OSError:
-        pass  # the server is gone, and with it everyone who could be told
+        end_group()  # the server is gone, and with it everyone who could be told
     finally:
         # Threads inside a native library make an orderly end of the interpreter crash.
         os._exit(0)
 
 
 def tether(end: int) -> None:
-    """Ask the kernel to kill this process when the other end of a pipe is closed.
+    """Ask the kernel to kill this process group when the other end of a pipe is closed.
 
     Only the server holds that end, so this happens at the server's death, however it dies and
     whatever this process is doing. (The kernel's own "signal at the parent's death" is none: it
@@ -72,12 +72,19 @@ def tether(end: int) -> None:
     if sys.platform == "linux":
         # Where the signal can be chosen, one that also ends what a debugger has stopped.
         fcntl.fcntl(end, fcntl.F_SETSIG, signal.SIGKILL)
-    fcntl.fcntl(end, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(end, fcntl.F_SETOWN, -os.getpgrp())
     fcntl.fcntl(end, fcntl.F_SETFL, fcntl.fcntl(end, fcntl.F_GETFL) | os.O_ASYNC)
     poll = select.poll()
     poll.register(end, select.POLLIN)
     if poll.poll(0):  # closed before the kernel was asked
         os._exit(0)
+
+
+def end_group() -> NoReturn:
+    """End this process and all that it started, whoever is left of its group."""
+    if os.getpgrp() == os.getpid():
+        os.killpg(os.getpgrp(), signal.SIGKILL)
+    os._exit(0)
 
 
 class Worker:
@@ -93,10 +100,16 @@ class Worker:
 
     def read(self) -> None:
         """Take messages until the server is gone, then end the process."""
-        with suppress(EOFError, OSError):
+        try:
             while True:
                 self._take(receive(self._control))
-        os._exit(0)
+        except (EOFError, OSError):
+            end_group()
+        except BaseException:
+            # No room for what was sent, say. A worker that listens no more cannot be called.
+            traceback.print_exc()
+        finally:
+            os._exit(1)
 
     def work(self) -> NoReturn:
         """Answer calls for ever."""
@@ -115,8 +128,11 @@ class Worker:
             case Ask(number, verb):
                 self._stops[number] = self._stop_for(verb)
                 self._asked.put(message)
-            case StopAsking(number) if number in self._stops:
-                self._stops[number].set()
+            case StopAsking(number):
+                # One look: the call may end, and its stop go, between two.
+                stop = self._stops.get(number)
+                if stop is not None:
+                    stop.set()
             case _:
                 pass
 
