@@ -214,7 +214,11 @@ class Handle:
         if self._call is not None:
             self._port.abandon(self._call)
             return
-        await self._outlast(self._port.close(), "did not close cleanly")
+        closing = self._port.close()
+        await self._outlast(closing, "did not close cleanly")
+        if not closing.ended:
+            with trio.CancelScope(shield=True):  # bounded, as the end of a process is
+                await self._port.kill()
 
     async def _revive(self) -> None:
         """Bring back what died; cut when the session is closed, since nobody would free it then."""
