@@ -253,9 +253,17 @@ def test_half_of_tls_is_refused(tmp_path: Path) -> None:
 
 
 def test_files_that_may_come_later_are_only_told(tmp_path: Path) -> None:
-    data = {"models": [model(path="none"), model(id="b", path="")], "voice_dir": "voices"}
+    (tmp_path / "here.wav").touch()
+    presets = {"a.b": {"voice_ref": "none.wav"}, "c": {"voice_ref": "here.wav"}}
+    odd = model(path="none", voice_presets=presets, default_voice_preset={"voice_ref": "n.wav"})
+    data = {"models": [odd, model(id="b", path="")], "voice_dir": "voices"}
     warnings = loaded(written(tmp_path, data)).warnings
-    assert [line.split(":")[0] for line in warnings] == ["models[0].path", "voice_dir"]
+    assert [line.split(":")[0] for line in warnings] == [
+        "models[0].path",
+        'models[0].voice_presets["a.b"].voice_ref',
+        "models[0].default_voice_preset.voice_ref",
+        "voice_dir",
+    ]
 
 
 @pytest.mark.parametrize(

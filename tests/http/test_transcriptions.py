@@ -257,6 +257,16 @@ async def test_a_route_that_takes_forms_and_json_names_both(
     )
 
 
+async def test_no_body_at_all_is_told_as_that(world: World, autojump_clock: MockClock) -> None:
+    reply = await world.client.call("POST", TRANSCRIBE)
+    assert reply.status == 400
+    assert reply.error()["message"] == (
+        "the body is empty; it must be a form with a file, or a JSON object"
+    )
+    reply = await world.client.call("POST", "/v1/audio/speech", b" \r\n")
+    assert reply.error()["message"] == "the body is empty; it must be a JSON object"
+
+
 async def test_a_name_in_the_place_of_a_file_is_known_for_what_it_is(
     world: World, autojump_clock: MockClock
 ) -> None:

@@ -31,7 +31,7 @@ from paraudio.config._problems import (
     shown,
 )
 from paraudio.config._schema import Settings
-from paraudio.spec import IsolationName, ModelSpec, Task
+from paraudio.spec import IsolationName, ModelSpec, Task, VoicePreset
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,6 +323,21 @@ def _warnings(settings: Settings, document: Document | None) -> list[str]:
     for index, spec in enumerate(settings.models):
         if spec.path and not spec.path.startswith(STORE_PREFIX) and not exists(spec.path):
             lines.append(f"models[{index}].path: {shown(spec.path)} of {spec.id} cannot be read")
+        lines += _missing_recordings(f"models[{index}]", spec)
     if settings.voice_dir is not None and not Path(settings.voice_dir).is_dir():
         lines.append(f"voice_dir: there is no folder {shown(settings.voice_dir)}")
     return lines
+
+
+def _missing_recordings(key: str, spec: ModelSpec) -> list[str]:
+    """The recordings of a model's presets that are not there."""
+    presets = {
+        dotted(("voice_presets", name), key): one for name, one in spec.voice_presets.items()
+    }
+    if isinstance(spec.default_voice_preset, VoicePreset):
+        presets[f"{key}.default_voice_preset"] = spec.default_voice_preset
+    return [
+        f"{where}.voice_ref: {shown(preset.voice_ref)} of {spec.id} cannot be read"
+        for where, preset in presets.items()
+        if preset.voice_ref is not None and not exists(preset.voice_ref)
+    ]

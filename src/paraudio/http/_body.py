@@ -58,10 +58,13 @@ async def read_json(exchange: Exchange, *, empty: bool = False, or_form: bool = 
     exchange.reading = False
     if sum(map(len, received)) > INLINE_BYTES:
         value = await core.workers.run(_loads, received)
-    elif empty and not b"".join(received).strip():
+    elif b"".join(received).strip():
+        value = _loads(received)
+    elif empty:
         return Fields({})
     else:
-        value = _loads(received)
+        form = "a form with a file, or " if or_form else ""
+        raise InvalidRequestError(f"the body is empty; it must be {form}a JSON object")
     if core.settings.log_request_body:
         log.info("request %s: body %s", exchange.id, shown_body(value))
     if not isinstance(value, dict):
