@@ -17,6 +17,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from paraudio.engines import Audio, Job, Piece, Result, Stop, StreamEvent
 from paraudio.engines.families._simulated_sound import tone
 from paraudio.errors import InvalidRequestError
+from paraudio.http._live_pieces import TEXT_TURN, TextPieces
 from paraudio.journal import Kind
 from paraudio.spec import ModelSpec
 
@@ -172,6 +173,34 @@ async def test_each_sentence_is_spoken_as_soon_as_it_is_written(
     assert timing["audio_duration_ms"] == pytest.approx(len(speech(events)) / 44.1, abs=0.1)
     assert "ttft_ms" in timing
     assert world.idle()
+
+
+async def test_a_lot_of_text_at_once_leaves_others_their_turns(
+    world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns, taken = 0, list[tuple[int, int]]()
+    take = TextPieces.take
+
+    def noted(self: TextPieces, data: bytes) -> Sequence[str]:
+        taken.append((len(data), turns))
+        return take(self, data)
+
+    async def count(task_status: trio.TaskStatus[None]) -> None:
+        nonlocal turns
+        task_status.started()
+        while len(taken) < 16:
+            turns += 1
+            await trio.lowlevel.checkpoint()
+
+    monkeypatch.setattr(TextPieces, "take", noted)
+    text = "A. " * (16 * TEXT_TURN // 3)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(count)
+        events = await whole(world, text.encode(), path=SPEAK)
+    assert sum(size for size, _ in taken) == len(text)
+    assert max(size for size, _ in taken) <= TEXT_TURN
+    assert len({turn for _, turn in taken}) == 16
+    assert kinds(events)[-2:] == ["speech.audio.done", "[DONE]"]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,11 @@ from paraudio.errors import InvalidRequestError
 LONG_SENTENCE: Final = 400
 """Characters without the end of a sentence, after which a text is cut between two words."""
 
+TEXT_TURN: Final = 2048
+"""Bytes of text that are cut into sentences before others have their turns: some milliseconds."""
+
+SOUND_TURN: Final = 2**18
+"""More than a connection has read at a time: sound is turned into floats at once."""
 
 _FILES: Final = {
     b"RIFF": "wav",
@@ -27,7 +32,13 @@ _FEW: Final = max(map(len, _FILES))
 
 
 class Pieces(Protocol):
-    """Turns the bytes of one body into pieces; plain code, used for one body."""
+    """Turns the bytes of one body into pieces; plain code, used for one body.
+
+    Attributes:
+        turn: How many bytes are to be taken at a time.
+    """
+
+    turn: int
 
     def take(self, data: bytes) -> Sequence[Piece]:
         """Take the next bytes, and give the pieces that are complete with them.
@@ -70,6 +81,8 @@ class SoundPieces(Pieces):
     The conversion is done where it is called: what a connection has read at most, some 128 KiB, is
     a fraction of a millisecond of work.
     """
+
+    turn = SOUND_TURN
 
     def __init__(self, form: SoundFormat) -> None:
         self._form = form
@@ -128,6 +141,8 @@ class TextPieces(Pieces):
     A sentence is given with the blanks behind it, and with one where it has none: a family that
     cuts text by itself sees that the sentence is over, and does not wait for the next one.
     """
+
+    turn = TEXT_TURN
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8-sig")()

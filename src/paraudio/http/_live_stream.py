@@ -85,6 +85,7 @@ class LiveEvents:
         self._watch = watch
         self._checked = checked
         self._ask = ask
+        self._read: deque[bytes] = deque()
         self._waiting: deque[Piece] = deque()
         self._events: deque[StreamEvent] = deque()
         self._reading = True
@@ -111,14 +112,18 @@ class LiveEvents:
         return event
 
     async def _step(self) -> None:
-        """Work one piece through, or read on, or finish; one of them."""
+        """Work one piece through, or take some of what was read, or read on, or finish."""
         if self._waiting:
             piece = self._waiting.popleft()
             self._watch.hears(piece)
             self._events += await self._watch.works(self._live.feed(piece))
+        elif self._read:
+            await trio.lowlevel.checkpoint()
+            self._waiting += self._pieces.take(self._read.popleft())
         elif self._reading:
             try:
-                self._waiting += self._pieces.take(await anext(self._body))
+                data, turn = await anext(self._body), self._pieces.turn
+                self._read += [data[at : at + turn] for at in range(0, len(data), turn)]
             except StopAsyncIteration:
                 self._reading = False
                 self._waiting += self._pieces.end()
