@@ -4,6 +4,7 @@ import sys
 import textwrap
 import time
 
+import pytest
 import trio
 import trio.testing
 
@@ -113,5 +114,31 @@ def test_a_report_that_fails_does_not_keep_the_process() -> None:
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == EXIT_CUT
+
+
+@pytest.mark.parametrize(
+    "closed",
+    [
+        "sys.stdout = sys.stderr = None",
+        "os.close(1); os.close(2)",
+        "reads, writes = os.pipe(); os.close(reads); sys.stdout = open(writes, 'w'); print('x')",
+    ],
+    ids=["none", "closed", "unheard"],
+)
+def test_output_that_goes_nowhere_does_not_change_the_end(closed: str) -> None:
+    script = textwrap.dedent(
+        f"""
+        import os, sys, time
+        from paraudio.server._stopping import watchdog
+        {closed}
+        with watchdog(-0.7, lambda: None):
+            while True:
+                time.sleep(1)
+        """
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, timeout=60, check=False
     )
     assert done.returncode == EXIT_CUT

@@ -19,6 +19,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, NoReturn
 
 import psutil
@@ -88,12 +89,18 @@ async def follow_signals(shutdown: Shutdown, signals: AsyncIterator[int]) -> Non
 
 
 def leave(code: int) -> NoReturn:
-    """End the process now: no exit handler runs, no thread is waited for, no child is left."""
-    kill_children()
-    logging.shutdown()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    """End the process now: no exit handler runs, no thread is waited for, no child is left.
+
+    Output that goes nowhere, since its reader has left or there never was one, does not matter.
+    """
+    try:
+        kill_children()
+        logging.shutdown()
+        for output in (sys.stdout, sys.stderr):
+            with suppress(AttributeError, OSError, ValueError):
+                output.flush()
+    finally:
+        os._exit(code)
 
 
 def kill_children() -> None:
@@ -128,10 +135,23 @@ def watchdog(seconds: float, report: Callable[[], None]) -> Iterator[None]:
 
     thread = threading.Thread(target=watch, name="paraudio-watchdog", daemon=True)
     thread.start()
-    faulthandler.dump_traceback_later(seconds + FAULT_S, exit=True)
+    with _standard_error() as descriptor:
+        faulthandler.dump_traceback_later(seconds + FAULT_S, exit=True, file=descriptor)
+        try:
+            yield
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+            left.set()
+            thread.join()
+
+
+@contextmanager
+def _standard_error() -> Iterator[int]:
+    """The descriptor of what errors are written to; a process without any writes to nowhere."""
     try:
-        yield
-    finally:
-        faulthandler.cancel_dump_traceback_later()
-        left.set()
-        thread.join()
+        descriptor = sys.stderr.fileno()
+    except (AttributeError, OSError, ValueError):
+        with Path(os.devnull).open("wb") as nowhere:
+            yield nowhere.fileno()
+    else:
+        yield descriptor
