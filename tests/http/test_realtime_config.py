@@ -7,6 +7,7 @@ import pytest
 from paraudio.errors import InvalidRequestError, ModelNotFoundError, ParaudioError
 from paraudio.http._fields import Fields
 from paraudio.http._realtime_config import (
+    MOST_PROMPT,
     PARTIALS,
     Config,
     Detection,
@@ -177,6 +178,10 @@ def test_what_others_have_and_we_have_not_is_ignored_and_not_shown() -> None:
         (sound(transcription={"model": "vad"}), "session.audio.input.transcription.model"),
         (sound(transcription={"language": "?"}), "session.audio.input.transcription.language"),
         (
+            sound(transcription={"prompt": "x" * (MOST_PROMPT + 1)}),
+            "session.audio.input.transcription.prompt",
+        ),
+        (
             sound(turn_detection={"type": "clairvoyance"}),
             "session.audio.input.turn_detection.type",
         ),
@@ -199,6 +204,11 @@ def test_a_wrong_field_is_named(session: dict[str, Any], param: str) -> None:
     with pytest.raises(InvalidRequestError) as refused:
         update(session)
     assert refused.value.param == param
+
+
+def test_a_prompt_may_be_long() -> None:
+    prompt = "x" * MOST_PROMPT
+    assert update(sound(transcription={"prompt": prompt})).hearing.prompt == prompt
 
 
 def test_a_model_that_is_not_there_is_not_found() -> None:

@@ -18,6 +18,9 @@ from paraudio.spec import Json, ModelSpec, Task
 PARTIALS: Final = "item.input_audio_transcription.partial"
 """What ``include`` names to get what is heard so far, before it is settled."""
 
+MOST_PROMPT: Final = 10_000
+"""Characters of a prompt, which is sent back whole whenever the session is shown."""
+
 _FLAT_FORMATS: Final = {
     "pcm16": Format(),
     "g711_ulaw": Format("audio/pcmu", TELEPHONE_RATE),
@@ -178,8 +181,18 @@ def _hearing(known: Hearing, fields: Fields, models: Registered) -> Hearing:
     if "language" in given:
         known = replace(known, language=language_field(fields))
     if "prompt" in given:
-        known = replace(known, prompt=fields.text("prompt") or None)
+        known = replace(known, prompt=_prompt(fields))
     return known
+
+
+def _prompt(fields: Fields) -> str | None:
+    prompt = fields.text("prompt") or None
+    if prompt is not None and len(prompt) > MOST_PROMPT:
+        raise InvalidRequestError(
+            f"{fields.param('prompt')} must be at most {MOST_PROMPT} characters, not {len(prompt)}",
+            param=fields.param("prompt"),
+        )
+    return prompt
 
 
 def _detection(known: Detection | None, fields: Fields, models: Registered) -> Detection | None:
