@@ -1,6 +1,7 @@
 """Where the server listens, whom it tells, and signals that come before it serves."""
 
 import errno
+import os
 import signal
 import socket
 import time
@@ -41,6 +42,22 @@ def test_a_signal_during_startup_ends_it_with_0(
         ended = served.end()
     assert ended.code == 0
     assert ended.seconds < served.bound_s
+
+
+@pytest.mark.contract("beyond/g05_bounded_shutdown")
+def test_a_signal_ends_a_start_that_hangs_without_a_drain(tmp_path: Path) -> None:
+    pipe, place = tmp_path / "journal", tmp_path / "socket"
+    os.mkfifo(pipe)  # opening it waits for a reader, for ever
+    bind = [f"unix:{place}"]
+    with started(tmp_path, [], drain_ms=60_000, journal=str(pipe), bind=bind) as served:
+        while not place.exists():  # by then its own handling of signals has begun
+            assert served.process.poll() is None
+            time.sleep(0.02)
+        served.signal()
+        ended = served.end()
+    assert ended.code == 3
+    assert ended.cuts == ["the start, which did not end"]
+    assert ended.seconds < 30, "there is nothing to drain, and so nothing to wait for"
 
 
 @pytest.mark.parametrize("isolation", ["thread", "process"])

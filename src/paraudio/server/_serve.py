@@ -128,6 +128,7 @@ class _Serving:
         self._pulse = Pulse()
         self._journal = Journal(settings.journal, deferred=True, pulse=self._pulse)
         self._shutdown = Shutdown()
+        self._begun = False  # to serve
         self._drain_s = settings.drain_timeout_ms / 1000
         self._cancel_s = settings.cancel_timeout_ms / 1000
 
@@ -197,6 +198,7 @@ class _Serving:
             settle_memory()
             await transport.start(partial(front.serve, listeners, ssl_context=secure))
             transport.start_soon(custom.run)
+            self._begun = True
             if ready is not None:
                 ready(url)
             for other in others:
@@ -249,10 +251,14 @@ class _Serving:
         await self._shutdown.wait(Phase.DRAINING)
         total_s = self._drain_s + self._cancel_s
         to_the_end.enter_context(watchdog(total_s, self._report.last_words))
+        if not self._begun:  # then there is nothing to drain, and nobody who would end the drain
+            self._shutdown.advance(Phase.STOPPING, "it has not begun to serve")
         await self._shutdown.wait(Phase.STOPPING)
         with trio.move_on_after(self._cancel_s):
             await self._shutdown.wait(Phase.LEAVING)
         self._shutdown.advance(Phase.LEAVING, "cancel_timeout_ms is over")
+        if not self._begun:
+            self._report.add("the start, which did not end")
         self._report.make()
         self._report.conclude()
         self._report.flush()
