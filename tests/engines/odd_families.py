@@ -202,6 +202,11 @@ def _print(family: OddFamily, stop: Stop) -> Result:
     return Result(text="printed")
 
 
+def _flood(family: OddFamily, stop: Stop) -> Result:
+    os.write(1, b"a\n" * 30_000)
+    return Result(text="flooded")
+
+
 def _wrong(family: OddFamily, stop: Stop) -> Result:
     return 5  # type: ignore[return-value]
 
@@ -245,6 +250,7 @@ _DEEDS: dict[str, Callable[[OddFamily, Stop], Result]] = {
     "heed": _heed,
     "hold": _hold,
     "print": _print,
+    "flood": _flood,
     "wrong": _wrong,
     "unpicklable": _unpicklable,
     "die": _die,

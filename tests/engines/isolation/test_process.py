@@ -282,6 +282,25 @@ async def test_what_a_worker_prints_is_logged_under_the_model_s_name(
     assert caplog.messages[2].startswith("model 'odd': xxx")
 
 
+async def test_a_worker_that_floods_its_log_leaves_the_others_their_turns(
+    session: SessionHandle, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "paraudio.worker")
+    logged = [0]
+
+    async def take_turns() -> None:
+        with trio.fail_after(20):
+            while logged[-1] < 30_000:
+                await trio.lowlevel.checkpoint()
+                logged.append(len(caplog.records))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(take_turns)
+        await session.run(say("flood"))
+    # Within one pass of the loop the order is by chance, so that two pieces can come in a row.
+    assert max(later - sooner for sooner, later in itertools.pairwise(logged)) <= 2 * 1024
+
+
 async def test_long_sound_and_read_only_options_reach_the_worker(
     isolation: ProcessIsolation,
 ) -> None:

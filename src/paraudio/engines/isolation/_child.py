@@ -35,6 +35,8 @@ REAP_TIMEOUT_S: Final = 2.0
 
 _LAST_WORDS_S: Final = 0.5
 _LONGEST_LINE: Final = 16 * 1024
+_PIECE: Final = 2 * 1024
+"""Bytes of output that are logged in one step, which nobody else has a turn in."""
 
 
 class Child:
@@ -253,7 +255,7 @@ class Child:
         if process.stdout is None:
             return
         rest = b""
-        async for data in process.stdout:
+        while data := await process.stdout.receive_some(_PIECE):
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
                 self._log_line(line)
