@@ -1,14 +1,19 @@
 """``/metrics``: what is counted is what happened."""
 
+import time
 from collections.abc import Iterable
+from typing import Any
 
 import prometheus_client
 import pytest
 import trio
 from prometheus_client.parser import text_string_to_metric_families
-from tests.http.conftest import EARS, OpenWorld, World, spec
+from tests.http.conftest import EARS, VOICE, OpenWorld, World, spec
+from tests.http.family import ScriptedFamily
+from tests.http.sounds import RATE, tone
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from paraudio.engines import Audio, Job, Result
 from paraudio.journal import Kind
 
 SPEECH = "/v1/audio/speech"
@@ -72,6 +77,33 @@ async def test_requests_waits_runs_and_loads_are_counted(
         assert after("real_time_factor_sum", model="voice") > 0
         assert after("revision") == world.journal.revision
         assert after("running") == 1
+
+
+def _laboured(job: Job) -> Result:
+    time.sleep(0.05)  # this is the work
+    return Result(text=job.text, audio=Audio(tone(0.1), RATE))
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "runs"),
+    [
+        (SPEECH, {"input": "a"}, 1),
+        (SPEECH, {"input": "a", "stream_format": "sse"}, 1),
+        (SPEECH, {"input": "a", "stream_format": "audio"}, 1),
+        ("/v1/tasks/run", {"text": "a"}, 1),
+        ("/v1/tasks/stream", {"text": "a"}, 1),
+        ("/v1/tasks/batch", {"requests": [{"text": "a"}, {"text": "b"}]}, 2),
+    ],
+)
+async def test_the_work_of_every_route_is_measured_against_its_sound(
+    open_scripted: OpenWorld, path: str, body: dict[str, Any], runs: int
+) -> None:
+    async with open_scripted(ScriptedFamily(_laboured), VOICE) as world:
+        reply = await world.client.post(path, {"model": "voice", **body})
+        assert reply.status == 200
+        after = await scrape(world)
+        assert after("real_time_factor_count", model="voice") == runs
+        assert after("real_time_factor_sum", model="voice") >= 0.5 * runs
 
 
 async def test_routes_are_few_whatever_clients_ask(world: World, autojump_clock: MockClock) -> None:

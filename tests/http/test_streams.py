@@ -52,6 +52,25 @@ async def test_speech_streams_as_openai_events(
     assert timing["audio_duration_ms"] == 440.0
 
 
+async def test_what_a_stream_took_is_its_work_and_no_load_wait_or_slow_reader(
+    open_world: OpenWorld, autojump_clock: MockClock
+) -> None:
+    options = {"load_options": {"load_ms": 3000}, "session_options": CHUNKED}
+    async with open_world(spec(**options)) as world:
+        first, call = start(world), start(world)
+        call.take(1)
+        await first.ended.wait()
+        await call.wait_bytes()
+        await trio.sleep(60)
+        call.take()
+        await call.ended.wait()
+        timing = call.reply.events()[-2]["timing"]
+        assert timing["wall_ms"] == 1000.0
+        assert timing["ttft_ms"] == 3000.0 + 1000.0 + 250.0
+        assert timing["rtf"] == pytest.approx(1000.0 / timing["audio_duration_ms"], abs=1e-3)
+        assert world.idle()
+
+
 async def test_the_plain_stream_flag_means_events(world: World, autojump_clock: MockClock) -> None:
     body = {"model": "voice", "input": "a", "stream": True}
     assert (await world.client.post(SPEECH, body)).events()[-1] == "[DONE]"

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import trio
 from tests.http.client import Reply
 from tests.http.conftest import EARS, VOICE, OpenWorld, World, spec
 from tests.http.family import ScriptedFamily
@@ -185,9 +186,12 @@ async def test_a_batch_sends_each_result_as_it_ends(
     jobs = [
         {"text": f"text {n}", "options": {"run_ms": ms}} for n, ms in enumerate((300, 100, 200))
     ]
-    async with open_world(VOICE) as world:
+    async with open_world(spec(load_options={"load_ms": 1000})) as world:
         call = world.client.start("POST", BATCH, {"model": "voice", "requests": jobs})
+        call.take(1)
         await call.wait_bytes()
+        await trio.sleep(60)
+        call.take()
         assert world.model().active_slots == 1
         assert b"batch.done" not in call.reply.body
         await call.ended.wait()
@@ -198,7 +202,10 @@ async def test_a_batch_sends_each_result_as_it_ends(
     assert [event["type"] for event in events[:3]] == ["task.batch.result"] * 3
     for event in events[:3]:
         assert event["result"]["text"] == f"text {event['index']}"
+    took = [event["result"]["timing"]["wall_ms"] for event in events[:3]]
+    assert took == [100.0, 200.0, 300.0]  # no load, and no wait for a slow reader
     assert events[3]["type"] == "task.batch.done"
+    assert events[3]["timing"]["wall_ms"] == 300.0
     assert events[3]["result_count"] == 3
     assert events[4] == "[DONE]"
 

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import trio
 from quart.wrappers import Response
@@ -30,54 +30,73 @@ from paraudio.http._sse import (
     streamed,
 )
 from paraudio.http._transcripts import text_of
+from paraudio.http._warnings import note_warnings, warning_fields
 from paraudio.http._work import Done, lease, named, run, timing_of
 from paraudio.lifecycle import Use
 from paraudio.spec import Json, ModelSpec
 
 Numbered: TypeAlias = tuple[int, Result]
+Timed: TypeAlias = tuple[int, Result, float]
+"""A result with the seconds of work that it took."""
+
 Render: TypeAlias = Callable[[int, Done], Awaitable[Mapping[str, object]]]
 
 
-class BatchFrames(Frames[Numbered]):
+class BatchFrames(Frames[Timed]):
     """One event a result, one at the end."""
 
     content_type = EVENT_STREAM
 
     def __init__(
-        self, render: Render, done: str, started: float, spec: ModelSpec, jobs: Sequence[Job]
+        self,
+        exchange: Exchange,
+        render: Render,
+        done: str,
+        spec: ModelSpec,
+        jobs: Sequence[Job],
+        *,
+        together: bool,
     ) -> None:
         """Prepare the frames of one batch.
 
         Args:
+            exchange: The request.
             render: Makes the event of a result.
             done: The type of the last event.
-            started: When the request came, in seconds of the server's clock.
             spec: The configuration that the jobs run under.
             jobs: All of them; a result names its job by its index.
+            together: Whether the jobs run at the same time, and not one after the other.
         """
+        self._exchange = exchange
         self._render = render
         self._type = done
-        self._started = started
-        self._began = trio.current_time()
         self._spec = spec
         self._jobs = jobs
+        self._together = together
         self._count = 0
+        self._wall_s = 0.0
         self._audio_s = 0.0
 
-    async def event(self, event: Numbered) -> bytes:
+    async def event(self, event: Timed) -> bytes:
         """The event of one result."""
-        index, result = event
+        index, result, wall_s = event
         job = self._jobs[index]
-        timing = timing_of(job, result, trio.current_time() - self._began)
+        timing = timing_of(job, result, wall_s)
         self._count += 1
+        self._wall_s = max(self._wall_s, wall_s) if self._together else self._wall_s + wall_s
         self._audio_s += timing.audio_s
+        if not self._together:
+            self._exchange.core.meters.worked(self._spec.id, timing.rtf)
+        note_warnings(self._exchange, result)
         return sse(await self._render(index, Done(self._spec, job, result, timing)))
 
     def end(self) -> bytes:
         """The event that ends the batch, and the end mark."""
         if self._count < len(self._jobs):
             raise no_result()
-        timing = Timing(trio.current_time() - self._started, self._audio_s)
+        timing = Timing(self._wall_s, self._audio_s)
+        if self._together:
+            self._exchange.core.meters.worked(self._spec.id, timing.rtf)
         count = self._count
         return sse({"type": self._type, "result_count": count, "timing": timing.json()}) + DONE
 
@@ -86,10 +105,17 @@ class BatchFrames(Frames[Numbered]):
         return sse_error(answer)
 
 
+class MakeFrames(Protocol):
+    """Makes the frames of a batch whose jobs are prepared."""
+
+    def __call__(self, spec: ModelSpec, jobs: Sequence[Job], *, together: bool) -> BatchFrames:
+        """Make them; see `BatchFrames`."""
+
+
 async def open_batch(
     exchange: Exchange,
     asks: Sequence[Ask],
-    frames: Callable[[ModelSpec, Sequence[Job]], BatchFrames],
+    frames: MakeFrames,
     *,
     native: bool,
 ) -> Response:
@@ -112,9 +138,11 @@ async def open_batch(
             raise InvalidRequestError(
                 f"model must be one that runs batches; {use.spec.id!r} does not", param="model"
             )
+        began = trio.current_time()
         try:
             if use.can_batch:
-                results = await stack.enter_async_context(use.run_batch(jobs))
+                together = await stack.enter_async_context(use.run_batch(jobs))
+                results: AsyncIterator[Timed] = Together(together, trio.current_time() - began)
             else:
                 results = OneByOne(use, jobs, asks)
             first = await anext(results)
@@ -124,7 +152,7 @@ async def open_batch(
             # A native batch does not say whose job it refuses; only a name that all share is right.
             same = all(ask.names == asks[0].names for ask in asks)
             raise (named(error, asks[0]) if same else error) from error.__cause__
-        framed = frames(use.spec, jobs)
+        framed = frames(use.spec, jobs, together=use.can_batch)
         exchange.hold(stack.pop_all())
         return streamed(exchange, first, results, framed)
 
@@ -137,14 +165,40 @@ class OneByOne:
         self._work: Iterator[tuple[int, tuple[Job, Ask]]]
         self._work = iter(enumerate(zip(jobs, asks, strict=True)))
 
-    def __aiter__(self) -> AsyncIterator[Numbered]:
+    def __aiter__(self) -> AsyncIterator[Timed]:
         return self
 
-    async def __anext__(self) -> Numbered:
+    async def __anext__(self) -> Timed:
         """The result of the next job."""
         for index, (job, ask) in self._work:
-            return index, await run(self._use, job, ask)
+            began = trio.current_time()
+            result = await run(self._use, job, ask)
+            return index, result, trio.current_time() - began
         raise StopAsyncIteration
+
+
+class Together:
+    """The results of a native batch, each with the work that was done until it came."""
+
+    def __init__(self, results: AsyncIterator[Numbered], begun_s: float) -> None:
+        """Follow a batch.
+
+        Args:
+            results: Its results, as they come.
+            begun_s: Seconds that its beginning took.
+        """
+        self._results = results
+        self._spent_s = begun_s
+
+    def __aiter__(self) -> AsyncIterator[Timed]:
+        return self
+
+    async def __anext__(self) -> Timed:
+        """The next result; waits for no client, so its reading is no work."""
+        began = trio.current_time()
+        index, result = await anext(self._results)
+        self._spent_s += trio.current_time() - began
+        return index, result, self._spent_s
 
 
 async def transcribe_batch(exchange: Exchange) -> Response:
@@ -159,9 +213,10 @@ async def transcribe_batch(exchange: Exchange) -> Response:
                 "filename": names[index],
                 "text": text_of(done.result),
                 "timing": done.timing.json(),
+                **warning_fields(done.result),
             }
 
-        frames = partial(BatchFrames, render, "batch.transcription.done", exchange.started)
+        frames = partial(BatchFrames, exchange, render, "batch.transcription.done")
         return await open_batch(exchange, _asks(form), frames, native=True)
 
 

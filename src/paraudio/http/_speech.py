@@ -41,11 +41,9 @@ async def create_speech(exchange: Exchange) -> Response:
     streamed = _stream_format(fields)
     ask = speech_ask(fields)
     if streamed == "sse":
-        return await open_stream(
-            exchange, ask, lambda job: DeltaFrames(core.workers, Watch(exchange, job))
-        )
+        return await open_stream(exchange, ask, lambda _, watch: DeltaFrames(core.workers, watch))
     if streamed == "audio" and kind in GROWING:
-        return await open_stream(exchange, ask, lambda _: GrowingFrames(exchange, kind))
+        return await open_stream(exchange, ask, lambda *_: GrowingFrames(exchange, kind))
     return await _whole(exchange, ask, kind)
 
 

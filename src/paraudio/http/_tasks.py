@@ -57,6 +57,7 @@ async def stream_task(exchange: Exchange) -> Response:
         if result is None:
             raise no_result()
         timing = timing_of(job, result, trio.current_time() - began)
+        exchange.core.meters.worked(use.spec.id, timing.rtf)
         whole = await off_loop(exchange.core.workers, result.audio, result_json, result, timing)
         note_warnings(exchange, result)
         headers = {**timing.headers(), **warning_headers(result)}
@@ -116,11 +117,10 @@ async def run_batch(exchange: Exchange) -> Response:
     workers = exchange.core.workers
 
     async def render(index: int, done: Done) -> dict[str, object]:
-        note_warnings(exchange, done.result)
         result = await off_loop(workers, done.result.audio, result_json, done.result, done.timing)
         return {"type": "task.batch.result", "index": index, "result": result}
 
-    frames = partial(BatchFrames, render, "task.batch.done", exchange.started)
+    frames = partial(BatchFrames, exchange, render, "task.batch.done")
     return await open_batch(exchange, asks, frames, native=False)
 
 

@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 from quart.wrappers import Response
@@ -74,13 +73,13 @@ async def create_transcription(exchange: Exchange) -> Response:
         render = _renderer(fields, form)  # a wrong format is wrong for a stream too
         if fields.flag("stream"):
             ask = transcription_ask(fields, source, *HEARING)
-            return await open_stream(exchange, ask, partial(_frames, exchange))
+            return await open_stream(exchange, ask, _frames)
         return await perform(exchange, transcription_ask(fields, source, "asr"), render)
 
 
-def _frames(exchange: Exchange, job: Job) -> HearingFrames:
+def _frames(job: Job, watch: Watch) -> HearingFrames:
     rate = 0 if job.audio is None else job.audio.rate
-    return HearingFrames(job.task, rate, Watch(exchange, job))
+    return HearingFrames(job.task, rate, watch)
 
 
 def _renderer(fields: Fields, form: Form | None) -> Render:

@@ -7,7 +7,7 @@ answer is complete in memory, or, for a stream, when its exchange ends.
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import trio
 from quart.wrappers import Response
@@ -22,6 +22,8 @@ from paraudio.http._sse import Frames, no_result, streamed
 from paraudio.http._warnings import note_warnings, warning_headers
 from paraudio.lifecycle import Use
 from paraudio.spec import ModelSpec
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ async def run(use: Use, job: Job, ask: Ask) -> Result:
 
 
 async def open_stream(
-    exchange: Exchange, ask: Ask, frames: Callable[[Job], Frames[StreamEvent]]
+    exchange: Exchange, ask: Ask, frames: Callable[[Job, "Watch"], Frames[StreamEvent]]
 ) -> Response:
     """Start a stream and answer with its events, from the first one on.
 
@@ -102,15 +104,16 @@ async def open_stream(
     async with AsyncExitStack() as stack:
         use = await stack.enter_async_context(lease(exchange, ask))
         job = await prepare(exchange.core, use, ask)
-        events: AsyncIterator[StreamEvent]
-        events = Measured(exchange, job, await start_events(stack, use, job, ask))
+        watch = Watch(exchange, job)
+        begun = await watch.spent(start_events(stack, use, job, ask))
+        events: AsyncIterator[StreamEvent] = Measured(exchange, job, watch, begun)
         try:
             first = await anext(events)
         except StopAsyncIteration:
             raise no_result() from None
         if first.result is not None:
             check_audible(job, first.result, ask)
-        framed = frames(job)
+        framed = frames(job, watch)
         if use.can_stream:
             exchange.hold(stack.pop_all())
         return streamed(exchange, first, events, framed)
@@ -129,11 +132,14 @@ async def start_events(
 
 
 class Watch:
-    """Times one stream: from its request to its first delta, and to its result.
+    """Times one stream: from its request to its first delta, and the work up to its result.
 
     Args:
         exchange: The request.
         job: What the stream is about.
+
+    Attributes:
+        spent_s: Seconds of work so far: no wait for a slot or for a client that reads slowly.
     """
 
     def __init__(self, exchange: Exchange, job: Job) -> None:
@@ -141,6 +147,14 @@ class Watch:
         self._job = job
         self._first_s: float | None = None
         self._made_s = 0.0
+        self.spent_s = 0.0
+
+    async def spent(self, work: Awaitable[T]) -> T:
+        """Wait for some of the work."""
+        began = trio.current_time()
+        done = await work
+        self.spent_s += trio.current_time() - began
+        return done
 
     def delta(self, audio: Audio | None = None) -> None:
         """Note a delta, and the sound that was made with it."""
@@ -151,19 +165,20 @@ class Watch:
 
     def timing(self, result: Result) -> Timing:
         """What there is to say of the stream when its result is there."""
-        wall_s = trio.current_time() - self._exchange.started
-        timing = timing_of(self._job, result, wall_s, self._first_s)
-        return Timing(wall_s, self._made_s or timing.audio_s, self._first_s)
+        timing = timing_of(self._job, result, self.spent_s, self._first_s)
+        return Timing(self.spent_s, self._made_s or timing.audio_s, self._first_s)
 
 
 class Measured:
-    """The events of a stream; its result is measured as it passes."""
+    """The events of a stream; the work is measured, and its result as it passes."""
 
-    def __init__(self, exchange: Exchange, job: Job, events: AsyncIterator[StreamEvent]) -> None:
+    def __init__(
+        self, exchange: Exchange, job: Job, watch: Watch, events: AsyncIterator[StreamEvent]
+    ) -> None:
         self._exchange = exchange
         self._job = job
+        self._watch = watch
         self._events = events
-        self._began = trio.current_time()
         self._audio_s = 0.0
 
     def __aiter__(self) -> AsyncIterator[StreamEvent]:
@@ -171,11 +186,11 @@ class Measured:
 
     async def __anext__(self) -> StreamEvent:
         """The next event."""
-        event = await anext(self._events)
+        event = await self._watch.spent(anext(self._events))
         if event.audio is not None:
             self._audio_s += event.audio.seconds
         if event.result is not None:
-            timing = timing_of(self._job, event.result, trio.current_time() - self._began)
+            timing = timing_of(self._job, event.result, self._watch.spent_s)
             if not timing.audio_s:
                 timing = Timing(timing.wall_s, self._audio_s)
             self._exchange.core.meters.worked(self._exchange.model or "", timing.rtf)
