@@ -44,7 +44,7 @@ def kind(name: str, /, **fields: Schema) -> Schema:
 
 
 def last_kind(name: str, /, **fields: Schema) -> Schema:
-    """An event that ends a stream, with what there is to warn of."""
+    """An event with a whole result, such as ends a stream, with what there is to warn of."""
     told = listed(text(), "Sentences of the model on what it did in another way than asked for.")
     return thing({"type": exactly(name), **fields, "warnings": told}, optional=("warnings",))
 
@@ -125,7 +125,7 @@ def _heard() -> Mapping[int, Answer]:
 
 def _batch() -> Mapping[int, Answer]:
     results = {
-        "batch.transcription.result": kind(
+        "batch.transcription.result": last_kind(
             "batch.transcription.result",
             index=whole(0),
             filename=text(),

@@ -215,7 +215,9 @@ def schemas() -> dict[str, Schema]:
         "Error": _error(),
         "Timing": thing(
             {
-                "wall_ms": number(0, doc="What the work took, without the wait for a slot."),
+                "wall_ms": number(
+                    0, doc="What the work took, without a load or the wait for a slot."
+                ),
                 "audio_duration_ms": number(0),
                 "rtf": number(0, doc="Seconds of work for a second of sound."),
                 "ttft_ms": number(0, doc="Of a stream: from the request to its first delta."),
