@@ -38,10 +38,9 @@ def work(ask: Ask, spec: ModelSpec, settings: Settings, *, as_json: bool) -> int
         ParaudioError: It failed, or something is wrong with what was asked.
         Interrupted: A signal ended it.
     """
-    settings = resolved(settings)
+    chosen = resolved(settings)
     isolations: list[Isolation] = []
     code = 0
-    chosen = resolved(settings)
     try:
         done = trio.run(until_signal, partial(_with_runtime, ask, spec, chosen, isolations))
         deliver(done, spec, output=ask.output, as_json=as_json)
