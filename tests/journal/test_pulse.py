@@ -1,5 +1,6 @@
 """When the system did not run a process: what counts, and that it stands before what comes next."""
 
+import ctypes
 import math
 import threading
 
@@ -15,7 +16,8 @@ class Machine:
     def __init__(self) -> None:
         self.now = 0.0
         self.used = 0.0
-        self.pulse = Pulse(lambda: self.used)
+        self.slept: int | None = None
+        self.pulse = Pulse(lambda: self.used, lambda: self.slept)
         self.journal = Journal(clock=self.clock, pulse=self.pulse)
         self.pulse.begin(self.clock)
 
@@ -63,6 +65,41 @@ def test_a_process_that_works_was_not_paused(working: float) -> None:
     machine.passes(5, working=working)
     machine.record()
     assert [kind for kind, _, _ in machine.events] == ["cut"]
+
+
+@pytest.mark.parametrize(
+    ("sleeps", "kinds"),
+    [
+        pytest.param(2, ["paused", "cut"], id="the thread slept through"),
+        pytest.param(900, ["cut"], id="the thread waited for the lock"),
+        pytest.param(None, ["cut"], id="nobody knows"),
+    ],
+)
+def test_what_many_processors_did_before_a_pause_does_not_hide_it(
+    sleeps: int | None, kinds: list[str]
+) -> None:
+    machine = Machine()
+    machine.slept = None if sleeps is None else 0
+    machine.pulse.beat()
+    machine.passes(0.1, working=32.0)
+    machine.slept = sleeps
+    machine.passes(5)
+    machine.record()
+    assert [kind for kind, _, _ in machine.events] == kinds
+
+
+async def test_a_thread_that_waits_for_the_lock_is_seen_to_wait() -> None:
+    pulse = Pulse()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(pulse.run)
+        while (before := pulse._slept()) is None:  # noqa: ASYNC110 - a thread sets no event here
+            await trio.sleep(0.01)
+        ctypes.PyDLL(None).usleep(600_000)  # keeps the lock, and works no more than a stopped one
+        after = pulse._slept()
+        nursery.cancel_scope.cancel()
+    # It asks every 5 ms where it gets its turns, and a thread that is stopped not at all.
+    assert after is not None
+    assert after - before >= 20
 
 
 def test_a_loop_that_waits_for_a_disk_was_not_paused() -> None:
