@@ -313,6 +313,11 @@ async def test_a_head_that_two_readers_could_take_for_two_things_is_400(head: by
         b"fffffffffffffffffffff\r\n",
         b"4;\x00\r\nabcd\r\n",
         b"4\x00\r\nabcd\r\n",
+        b"4;a\rb\r\nabcd\r\n0\r\n\r\n",
+        b"4\r\nabcd\r\n0\r\n\n",
+        b"4\r\nabcd\r\n0\r\nx: y\n\n",
+        b"4\r\nabcd\r\n0\r\nx: y\n\r\n",
+        b"4\r\nabcd\r\n0\r\nx: y\r\n folded\r\n\r\n",
     ],
 )
 async def test_bad_chunks_are_400_to_whoever_reads_them(chunks: bytes) -> None:

@@ -161,6 +161,24 @@ async def test_a_body_that_is_refused_is_never_asked_for() -> None:
         assert body == b"too large"
 
 
+async def test_chunks_may_be_cut_wherever_packets_end() -> None:
+    head = b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    body = b"4\r\nabcd\r\n3;x=y\r\n\n\r \r\n0\r\nA: b\r\n\r\n"
+    async with serving(routes(echo=echo)) as served:
+        client = await served.connect()
+        for cut in range(1, len(body)):
+            await client.send(head + body[:cut])
+            await settle()
+            await client.send(body[cut:])
+            got = await client.answer("POST")
+            assert (got.status, got.body) == (200, b"abcd\n\r "), body[:cut]
+        await client.send(head)
+        for at in range(len(body)):
+            await settle()
+            await client.send(body[at : at + 1])
+        assert (await client.answer("POST")).body == b"abcd\n\r "
+
+
 @pytest.mark.parametrize("chunked", [False, True])
 async def test_the_answer_to_a_body_that_is_still_coming_arrives(chunked: bool) -> None:
     async def refuse(scope: Message, receive: Receive, send: Send) -> None:

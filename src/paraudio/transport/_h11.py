@@ -37,6 +37,7 @@ from paraudio.transport._refusals import (
     are_readable,
     failed,
     fault_of,
+    fault_of_chunk,
     large_head,
     no_target,
     no_websocket,
@@ -63,6 +64,7 @@ class H11(H11Protocol):
         self._method = b""
         self._call: AppCall | None = None
         self._chunk_bytes: int | None = None
+        self._chunked = self._refused = False
 
     def owed(self, _idle_s: float) -> bool:
         """Whether the client may be sending still, or has sent what was not parsed."""
@@ -127,7 +129,7 @@ class H11(H11Protocol):
         try:
             return self.connection.send(event)
         except h11.LocalProtocolError:
-            if self.connection.their_state is not h11.ERROR:
+            if self.connection.their_state is not h11.ERROR and not self._refused:
                 raise
             return b""
 
@@ -139,9 +141,12 @@ class H11(H11Protocol):
                 await self._refuse(fault)
                 return
             try:
-                event = self.connection.next_event()
+                event = self._next_event()
             except h11.RemoteProtocolError as error:
                 await self._refuse(parser_fault(error))
+                return
+            except BadHttpError as error:
+                await self._refuse(error)
                 return
             kind = type(event)
             if kind is h11.Request:
@@ -164,6 +169,25 @@ class H11(H11Protocol):
                 await self.stream.handle(EndBody(STREAM_ID))
             else:
                 await self.stream.handle(cast("Data", event))
+
+    def _next_event(self) -> h11.Event | Data | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        """What comes next; for the lines between chunks h11 is as forgiving as for a head.
+
+        Raises:
+            BadHttpError: Those lines can be taken for others than h11 takes them for.
+        """
+        connection = self.connection
+        if not self._chunked or connection.their_state is not h11.SEND_BODY:
+            return connection.next_event()
+        before = connection.trailing_data[0]
+        event = connection.next_event()
+        framing = len(before) - len(connection.trailing_data[0])
+        if isinstance(event, h11.Data):
+            framing -= len(event.data)
+        fault = fault_of_chunk(before[:framing], ends=isinstance(event, h11.EndOfMessage))
+        if fault is not None:
+            raise fault
+        return event
 
     def _measure(self, data: h11.Data) -> None:
         """Note how large the chunk is that this is a part of, if it is a part of one."""
@@ -210,6 +234,7 @@ class H11(H11Protocol):
         else:
             self._call = call = self._link.call(BodyInbox(wanted=self._want_body))
             self._chunk_bytes = None
+            self._chunked = any(name == b"transfer-encoding" for name, _ in request.headers)
             self.stream = self._make(HttpRequest, call)
         await self.stream.handle(
             Request(
@@ -250,7 +275,10 @@ class H11(H11Protocol):
     async def _refuse(self, error: ParaudioError) -> None:
         """Answer what is no request, if nothing was answered yet, and end the connection."""
         self._held = None
-        await self._send_error(error)
+        data = self._answer_to(error)
+        self._refused = True  # an application that runs has nothing to say any more
+        if data:
+            await self.send(RawData(data=data))
         await self.send(Closed())
 
     async def _send_error(self, error: ParaudioError) -> None:

@@ -42,9 +42,9 @@ _BYTES: Final = re.compile(r"bytearray\(b(.*)\)$", re.DOTALL)
 
 _SHAPES: Final = re.compile(rb"(?<!\r)(\n)|(\r)(?!\n)|(\r\n[ \t])")
 _TOLD: Final = (
-    "a line of the head ends with LF alone; it must end with CRLF",
-    "a CR stands alone in the head",
-    "a line of the head begins with a blank; folded lines are obsolete",
+    "a line of the {} ends with LF alone; it must end with CRLF",
+    "a CR stands alone in the {}",
+    "a line of the {} begins with a blank; folded lines are obsolete",
 )
 _LENGTHS: Final = re.compile(rb"\r\ncontent-length[ \t]*:", re.IGNORECASE)
 _CODINGS: Final = re.compile(rb"\r\ntransfer-encoding[ \t]*:", re.IGNORECASE)
@@ -61,9 +61,9 @@ def fault_of(head: bytes) -> ParaudioError | None:
     Args:
         head: A request's head, with its empty line.
     """
-    found = _SHAPES.search(head)
-    if found is not None:
-        return BadHttpError(_TOLD[(found.lastindex or 1) - 1])
+    fault = _fault_of_lines(head, "head")
+    if fault is not None:
+        return fault
     lengths = len(_LENGTHS.findall(head))
     if lengths > 1:
         return BadHttpError("Content-Length must be there once")
@@ -74,6 +74,27 @@ def fault_of(head: bytes) -> ParaudioError | None:
     if _OLD.match(head):
         return BadHttpError("Transfer-Encoding must not be there in HTTP/1.0")
     return None
+
+
+def fault_of_chunk(framing: bytes, *, ends: bool) -> BadHttpError | None:
+    """What is wrong with the lines between two pieces of a body, or behind the last one.
+
+    Args:
+        framing: The end of one chunk, the head of the next, and the trailers; as far as they came.
+        ends: Whether the body ends with them.
+    """
+    # Lines are taken whole, but for the end of a chunk: its CR may come first, and its LF later.
+    framing = framing.removesuffix(b"\r")
+    if framing != b"\n" or not ends:
+        framing = framing.removeprefix(b"\n")
+    return _fault_of_lines(framing, "chunks")
+
+
+def _fault_of_lines(lines: bytes, what: str) -> BadHttpError | None:
+    found = _SHAPES.search(lines)
+    if found is None:
+        return None
+    return BadHttpError(_TOLD[(found.lastindex or 1) - 1].format(what))
 
 
 def parser_fault(error: RemoteProtocolError) -> ParaudioError:
