@@ -57,7 +57,9 @@ async def test_what_a_stream_took_is_its_work_and_no_load_wait_or_slow_reader(
 ) -> None:
     options = {"load_options": {"load_ms": 3000}, "session_options": CHUNKED}
     async with open_world(spec(**options)) as world:
-        first, call = start(world), start(world)
+        first = start(world)
+        await world.wait_until(lambda: world.model().active_slots == 1)
+        call = start(world)
         call.take(1)
         await first.ended.wait()
         await call.wait_bytes()
@@ -110,6 +112,8 @@ async def test_growing_pcm_is_bare_samples(
         call = start(world, stream_format="audio", response_format="pcm")
         await call.ended.wait()
         assert call.reply.body == samples("hello there")
+        # Nothing else could tell a player what they are.
+        assert call.reply.headers["x-paraudio-sample-rate"] == "22050"
 
 
 async def test_each_piece_is_sent_when_it_is_made(

@@ -17,7 +17,7 @@ from paraudio.http._render import base64_audio, off_loop
 from paraudio.http._respond import bytes_answer, json_answer
 from paraudio.http._sse import EventFrames, Frames, no_result, sse
 from paraudio.http._warnings import warning_fields
-from paraudio.http._work import Done, Watch, open_stream, perform
+from paraudio.http._work import Done, Watch, open_stream, perform, rate_header
 from paraudio.http._workers import Workers, check_cancelled
 
 P = ParamSpec("P")
@@ -59,7 +59,7 @@ async def _whole(exchange: Exchange, ask: Ask, kind: str) -> Response:
 
     async def render(done: Done) -> Response:
         audio = _sound(done)
-        headers = {**done.headers(), **_rate(audio)}
+        headers = {**done.headers(), **rate_header(audio)}
         if kind == "json":
             text = await off_loop(workers, audio, base64_audio, audio, "wav")
             body: dict[str, object] = {
@@ -83,10 +83,6 @@ def _sound(done: Done) -> Audio:
     if done.result.audio is None:
         raise no_result()
     return done.result.audio
-
-
-def _rate(audio: Audio) -> dict[str, str]:
-    return {"X-Paraudio-Sample-Rate": str(audio.rate)}
 
 
 class DeltaFrames(EventFrames[StreamEvent]):

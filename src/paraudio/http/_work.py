@@ -116,7 +116,10 @@ async def open_stream(
         framed = frames(job, watch)
         if use.can_stream:
             exchange.hold(stack.pop_all())
-        return streamed(exchange, first, events, framed)
+        response = streamed(exchange, first, events, framed)
+        if first.audio is not None:
+            response.headers.update(rate_header(first.audio))
+        return response
 
 
 async def start_events(
@@ -239,6 +242,11 @@ def check_audible(job: Job, result: Result, ask: Ask) -> None:
             f"{param} must be a text with something to speak; this model found nothing in it",
             param=param,
         )
+
+
+def rate_header(audio: Audio) -> dict[str, str]:
+    """The sample rate of a sound, which bare samples do not say."""
+    return {"X-Paraudio-Sample-Rate": str(audio.rate)}
 
 
 def timing_of(job: Job, result: Result, wall_s: float, first_s: float | None = None) -> Timing:

@@ -46,7 +46,7 @@ _HEADERS: Final[Mapping[str, tuple[str, str]]] = {
     "X-Paraudio-Wall-Ms": ("string", "`timing.wall_ms`; not of a stream."),
     "X-Paraudio-Audio-Duration-Ms": ("string", "`timing.audio_duration_ms`; not of a stream."),
     "X-Paraudio-RTF": ("string", "`timing.rtf`; not of a stream."),
-    "X-Paraudio-Sample-Rate": ("string", "Samples a second of the sound; not of a stream."),
+    "X-Paraudio-Sample-Rate": ("string", "Samples a second of the sound as the model makes it."),
     "Retry-After": ("string", "Seconds after which another try makes sense."),
     "WWW-Authenticate": ("string", "`Bearer`."),
     "Allow": ("string", "The methods that the route takes."),
