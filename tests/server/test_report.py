@@ -1,10 +1,17 @@
 import logging
 import threading
+from contextlib import ExitStack, nullcontext
+from typing import NoReturn
 
 import pytest
+import trio.testing
 
+from paraudio.config import Settings
 from paraudio.journal import Journal, Kind
+from paraudio.server._progress import logged_progress
 from paraudio.server._report import Report
+from paraudio.server._serve import _Serving
+from paraudio.server._stopping import EXIT_CUT, EXIT_OK, Phase
 
 
 class HangingDisk(Journal):
@@ -64,3 +71,48 @@ def test_last_words_do_not_wait_for_a_disk_that_hangs() -> None:
     journal.answers.set()
     assert journal.written.wait(30)
     assert journal.was_last
+
+
+REST = "the rest of the shutdown, which did not end"
+
+
+class Left(Exception):  # noqa: N818 - stands for the end of the process, which is no fault
+    """The process would have ended, with a code."""
+
+
+@pytest.mark.parametrize(
+    ("drained", "by_signal", "cut", "code", "lines"),
+    [
+        (True, True, [], EXIT_OK, []),
+        (True, True, ["a request"], EXIT_CUT, ["a request"]),
+        (False, True, [], EXIT_CUT, [REST]),
+        (True, False, [], EXIT_CUT, [REST]),
+        (False, False, ["a request"], EXIT_CUT, ["a request"]),
+    ],
+)
+async def test_an_end_before_all_has_ended_is_3_where_a_line_says_what_was_cut_and_only_there(
+    monkeypatch: pytest.MonkeyPatch,
+    autojump_clock: trio.testing.MockClock,
+    *,
+    drained: bool,
+    by_signal: bool,
+    cut: list[str],
+    code: int,
+    lines: list[str],
+) -> None:
+    def left(code: int) -> NoReturn:
+        raise Left(code)
+
+    monkeypatch.setattr("paraudio.server._serve.leave", left)
+    monkeypatch.setattr("paraudio.server._serve.watchdog", lambda *_: nullcontext())
+    report = Report()
+    report.follow(Journal(), [lambda: cut], [])
+    serving = _Serving(Settings(), logged_progress, (), report)
+    serving._begun, serving._drained = True, drained
+    serving._shutdown.advance(Phase.STOPPING, "all is drained, or a second signal")
+    if by_signal:
+        serving._shutdown.advance(Phase.LEAVING, "another signal")
+    with ExitStack() as to_the_end, pytest.raises(Left) as ended:
+        await serving._leave_in_time(to_the_end)
+    assert ended.value.args == (code,)
+    assert report.lines == lines

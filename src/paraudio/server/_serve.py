@@ -129,6 +129,7 @@ class _Serving:
         self._journal = Journal(settings.journal, deferred=True, pulse=self._pulse)
         self._shutdown = Shutdown()
         self._begun = False  # to serve
+        self._drained = False
         self._drain_s = settings.drain_timeout_ms / 1000
         self._cancel_s = settings.cancel_timeout_ms / 1000
 
@@ -229,6 +230,7 @@ class _Serving:
                 await parts.runtime.wait_drained()
                 await parts.front.wait_idle()
                 await parts.custom.wait_ended()
+                self._drained = True
                 self._shutdown.advance(Phase.STOPPING, "all is drained")
             if bound.cancelled_caught:
                 self._shutdown.advance(Phase.STOPPING, "drain_timeout_ms is over")
@@ -254,15 +256,18 @@ class _Serving:
         if not self._begun:  # then there is nothing to drain, and nobody who would end the drain
             self._shutdown.advance(Phase.STOPPING, "it has not begun to serve")
         await self._shutdown.wait(Phase.STOPPING)
-        with trio.move_on_after(self._cancel_s):
+        with trio.move_on_after(self._cancel_s) as bound:
             await self._shutdown.wait(Phase.LEAVING)
         self._shutdown.advance(Phase.LEAVING, "cancel_timeout_ms is over")
         if not self._begun:
             self._report.add("the start, which did not end")
         self._report.make()
+        if not self._report.lines and (bound.cancelled_caught or not self._drained):
+            self._report.add("the rest of the shutdown, which did not end")
         self._report.conclude()
         self._report.flush()
-        leave(EXIT_CUT)
+        # A signal may come while what is drained is closed, which the system can do as well.
+        leave(EXIT_CUT if self._report.lines else EXIT_OK)
 
 
 def _leaves(group: BaseExceptionGroup[ConfigError]) -> Iterator[ConfigError]:
