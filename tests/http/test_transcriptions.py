@@ -377,6 +377,15 @@ async def test_a_source_that_is_none_names_its_field(
     assert (reply.status, reply.error()["param"]) == (400, param)
 
 
+async def test_a_source_that_is_none_is_told_what_would_do(
+    world: World, autojump_clock: MockClock
+) -> None:
+    reply = await world.client.post(TRANSCRIBE, {"model": "ears", "audio": [1]})
+    assert reply.error()["message"] == (
+        "audio must be a path, a data URI or an object with type, not a list"
+    )
+
+
 @pytest.mark.parametrize("language", ["", "en", "en-US", "EN_us", "de"])
 async def test_languages_of_the_families_list_are_taken_with_any_region(
     open_scripted: OpenWorld, language: str

@@ -168,6 +168,8 @@ def source_field(fields: Fields, name: str, *, max_bytes: int = 0) -> Source | N
         if value[:5].lower() == "data:":
             return Encoded(value, param, max_bytes)
         return OnServer(fields.filled(name), param)
+    if not isinstance(value, dict):
+        raise refusal(param, "a path, a data URI or an object with type", value)
     inner = fields.within(name, value)
     kind = inner.text("type")
     if kind == "path":
