@@ -14,11 +14,13 @@ import pytest
 import trio
 from tests.engines.odd_families import OddFamily, odd_load, say
 
-from paraudio.engines import Job, Stop
+from paraudio.engines import Job, Load, Stop
+from paraudio.engines.families.simulated import SimulatedFamily
 from paraudio.engines.isolation import ProcessIsolation, SessionHandle, open_process_isolation
 from paraudio.engines.isolation._handle import Handle
 from paraudio.engines.worker._messages import StopAsking
 from paraudio.engines.worker._serve import Worker
+from paraudio.engines.worker._wire import Ancillary
 from paraudio.errors import BackendCrashedError, LoadError
 
 pytestmark = pytest.mark.process
@@ -90,6 +92,29 @@ async def test_a_worker_that_cannot_read_a_call_dies_of_it_and_says_why(
         await session.run(job)
     assert "model 'odd': MemoryError: no room for a call" in caplog.messages
     assert (await session.run(say("hello"))).text == "1: hello"
+
+
+async def test_a_server_without_descriptors_says_why_a_worker_is_given_up(
+    isolation: ProcessIsolation, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = Load("/m", "tts", "offline", None, None, {}, {}, model_id="m")
+    model = await isolation.load(SimulatedFamily(), load)
+    session = await model.session()
+    long = Job(task="tts", text="word " * 6000)  # minutes of sound, in a memory file
+    with monkeypatch.context() as patched, trio.fail_after(20):
+        # As `recvmsg` does where the system has no number for a descriptor that came.
+        patched.setattr("paraudio.engines.isolation._frames.descriptor_in", close_descriptor)
+        with pytest.raises(BackendCrashedError):
+            await session.run(long)
+    assert any("cannot be heard: [Errno 24] Too many open files" in m for m in caplog.messages)
+    assert (await session.run(long)).audio is not None
+    await session.close()
+    await model.close()
+
+
+def close_descriptor(ancillary: Ancillary) -> None:
+    for _, _, data in ancillary:
+        os.close(int.from_bytes(data[:4], sys.byteorder))
 
 
 @pytest.mark.parametrize(

@@ -201,14 +201,23 @@ class Child:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._forward_output, process, spoken)
             nursery.start_soon(self._send_all, control)
-            with trio.CancelScope() as hearing, suppress(OSError, EOFError):
+            with trio.CancelScope() as hearing:
                 nursery.start_soon(self._see_death, process, hearing)
-                while True:
-                    self._take(await receive_message(control))
+                await self._hear(control)
             self._announce_end()
             with trio.move_on_after(_LAST_WORDS_S):
                 await spoken.wait()
             nursery.cancel_scope.cancel()
+
+    async def _hear(self, control: trio.socket.SocketType) -> None:
+        """Take answers until the worker closes its end, or one cannot be received."""
+        try:
+            while True:
+                self._take(await receive_message(control))
+        except (EOFError, ConnectionError):
+            pass
+        except OSError as error:
+            log.warning("%s: worker process %d cannot be heard: %s", self._name, self.pid, error)
 
     async def _see_death(self, process: trio.Process, hearing: trio.CancelScope) -> None:
         """End the hearing of a worker that is dead, where its end of the socket is still open.

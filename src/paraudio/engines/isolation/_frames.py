@@ -39,7 +39,7 @@ async def receive_message(sock: trio.socket.SocketType) -> object:
 
     Raises:
         EOFError: The other end is gone.
-        OSError: The same.
+        OSError: The same, or there was no room for what came beside the socket.
 
     Cancelled: part of a message may be lost; the connection is of no more use.
     """

@@ -103,7 +103,7 @@ class Worker:
         try:
             while True:
                 self._take(receive(self._control))
-        except (EOFError, OSError):
+        except (EOFError, ConnectionError):
             end_group()
         except BaseException:
             # No room for what was sent, say. A worker that listens no more cannot be called.

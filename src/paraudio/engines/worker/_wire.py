@@ -9,6 +9,7 @@ makes pickles safe here.
 """
 
 import array
+import errno
 import mmap
 import os
 import pickle
@@ -152,6 +153,7 @@ def receive(sock: socket.socket) -> object:
 
     Raises:
         EOFError: The other end is gone.
+        OSError: The same, or there was no room for what came beside the socket.
     """
     steps = receiving()
     want = next(steps)
@@ -202,8 +204,8 @@ def _write(file: int, buffer: memoryview, offset: int) -> None:
 
 
 def _mapped(file: int | None, sizes: Sequence[int]) -> list[memoryview]:
-    if file is None:
-        raise EOFError
+    if file is None:  # it was sent, and the system had no number for it here
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
     memory = memoryview(mmap.mmap(file, 0, access=mmap.ACCESS_COPY))
     buffers, offset = [], 0
     for size in sizes:
