@@ -14,7 +14,7 @@ from tests.http.openapi import Document
 from tests.http.sounds import RATE, heard, sound_file, tone
 from trio.testing import MockClock
 
-from paraudio.engines import Audio, Boundary, Job, Result, Segment, StreamEvent
+from paraudio.engines import Audio, Boundary, Job, Option, Result, Segment, StreamEvent
 from paraudio.errors import InvalidRequestError
 from paraudio.http import _tasks
 
@@ -260,6 +260,32 @@ async def test_what_a_family_refuses_of_a_job_is_named_where_it_lies(
         assert error["param"] == "requests[1].language"
         assert error["message"].startswith("requests[1].language must be one of en")
         assert world.idle()
+
+
+class Cool(ScriptedFamily):
+    """One that has an option for a field of OpenAI's, and takes less of it."""
+
+    request_options = (
+        Option(name="temperature", kind=float, default=0.0, doc="How freely.", maximum=1.0),
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"temperature": 1.5}, "temperature"),
+        ({"options": {"temperature": 1.5}}, "options.temperature"),
+        ({"temperature": 0.5, "options": {"temperature": 1.5}}, "options.temperature"),
+        ({"request": {"text": "a", "temperature": 1.5}}, "request.temperature"),
+    ],
+)
+async def test_a_field_that_a_family_has_an_option_for_is_named_as_it_came(
+    open_scripted: OpenWorld, fields: dict[str, Any], param: str
+) -> None:
+    async with open_scripted(Cool(lambda _: Result()), VOICE) as world:
+        error = (await post(world, RUN, **{"text": "a", **fields})).error()
+        assert error["param"] == param
+        assert error["message"].startswith(f"{param} must be a number")
 
 
 async def test_a_batch_that_fails_ends_with_an_error_event(

@@ -18,7 +18,10 @@ MAX_TEMPERATURE: Final = 2.0
 LANGUAGE_TAG: Final = "[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*"
 AUTOMATIC: Final = "auto"
 
-_JOB: Final = ("text", "language", "voice_ref", "speed", "prompt", "seed", "options")
+_JOB: Final = (
+    *("text", "language", "voice_ref", "speed", "prompt", "seed", "options"),
+    *("temperature", "instructions"),
+)
 """Fields that a job of the task routes has under the very name that the engines have for them."""
 
 _TAG: Final = re.compile(LANGUAGE_TAG + r"\Z")
