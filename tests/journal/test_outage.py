@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import trio
 
 from paraudio.journal import Journal, Kind, check, read
 
@@ -92,3 +93,25 @@ async def test_a_disk_that_stays_full_to_the_end_leaves_a_journal_that_says_so(
     assert violation.message.startswith(
         f"the journal is incomplete: it lacks {journal.lost} events"
     )
+
+
+async def test_a_system_without_a_thread_to_give_puts_the_writing_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, run_sync, refused = tmp_path / "journal", trio.to_thread.run_sync, trio.Event()
+
+    async def refuse(*_: object, **__: object) -> None:
+        refused.set()
+        raise RuntimeError("can't start new thread")
+
+    async with Journal(path) as journal:
+        monkeypatch.setattr(trio.to_thread, "run_sync", refuse)
+        tick(journal, 1)
+        await refused.wait()
+        monkeypatch.setattr(trio.to_thread, "run_sync", run_sync)
+        tick(journal, 1)
+        with trio.fail_after(20):
+            while len(read(path).events) < 2:  # noqa: ASYNC110 - a file sets no event
+                await trio.sleep(0.05)
+    assert journal.lost == 0
+    assert any("cannot be written: can't start new thread" in line for line in caplog.messages)

@@ -2,6 +2,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 
 import pytest
@@ -62,6 +63,16 @@ def test_a_watchdog_that_is_left_in_time_does_nothing() -> None:
     with watchdog(60, lambda: reported.append("cut")):
         pass
     assert reported == []
+
+
+def test_without_a_thread_to_watch_the_end_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        with watchdog(60, lambda: None):
+            pass
 
 
 def test_a_watchdog_ends_a_process_whose_loop_is_stuck() -> None:

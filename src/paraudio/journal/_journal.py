@@ -191,7 +191,10 @@ class Journal:
             with trio.move_on_after(RETRY_S if writer.failing else inf):
                 await self.wait_change(written)
             written = self.revision
-            await trio.to_thread.run_sync(writer.write, abandon_on_cancel=True)
+            try:
+                await trio.to_thread.run_sync(writer.write, abandon_on_cancel=True)
+            except RuntimeError as error:  # the system has no thread left to give
+                writer.put_off(error)
             await trio.sleep(PAUSE_S)
 
     def _note_pause(self) -> None:

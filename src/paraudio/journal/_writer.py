@@ -91,6 +91,10 @@ class Writer:
         with self._lock:
             self._write_all()
 
+    def put_off(self, reason: object) -> None:
+        """Note that nothing could be written, for a reason that is not the file's."""
+        self._note_failure(reason)
+
     def finish(self) -> None:
         """Write what is left and close the file, as far as the disk allows that now."""
         if self._file == _CLOSED:  # it was never opened, so nobody misses anything in it

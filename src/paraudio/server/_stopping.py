@@ -134,15 +134,19 @@ def watchdog(seconds: float, report: Callable[[], None]) -> Iterator[None]:
             leave(EXIT_CUT)
 
     thread = threading.Thread(target=watch, name="paraudio-watchdog", daemon=True)
-    thread.start()
     with _standard_error() as descriptor:
-        faulthandler.dump_traceback_later(seconds + FAULT_S, exit=True, file=descriptor)
+        try:
+            thread.start()
+            faulthandler.dump_traceback_later(seconds + FAULT_S, exit=True, file=descriptor)
+        except RuntimeError as error:  # the loop itself ends the process, unless it is stuck, too
+            log.warning("nobody watches over the end: %s", error)
         try:
             yield
         finally:
             faulthandler.cancel_dump_traceback_later()
             left.set()
-            thread.join()
+            if thread.ident is not None:
+                thread.join()
 
 
 @contextmanager

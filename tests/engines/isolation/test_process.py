@@ -441,15 +441,23 @@ async def test_a_session_that_is_closed_while_it_comes_back_leaves_no_worker(
     assert children() == []
 
 
+@pytest.mark.parametrize(
+    "lacking",
+    [
+        BlockingIOError(11, "Resource temporarily unavailable"),
+        RuntimeError("can't start new thread"),
+    ],
+    ids=["a process", "a thread"],
+)
 async def test_a_system_without_processes_to_give_is_busy_and_costs_no_descriptor(
-    isolation: ProcessIsolation, monkeypatch: pytest.MonkeyPatch
+    isolation: ProcessIsolation, monkeypatch: pytest.MonkeyPatch, lacking: Exception
 ) -> None:
     async def refuse(*_: object, **__: object) -> None:
-        raise BlockingIOError(11, "Resource temporarily unavailable")
+        raise lacking
 
     before = psutil.Process().num_fds()
     monkeypatch.setattr(trio.lowlevel, "open_process", refuse)
-    with pytest.raises(ServerBusyError, match="Resource temporarily unavailable"):
+    with pytest.raises(ServerBusyError, match=str(lacking.args[-1])):
         await isolation.load(OddFamily(), odd_load())
     assert psutil.Process().num_fds() == before
 

@@ -1,5 +1,6 @@
 """One worker process, seen from the server: started, called, killed and reaped in one task."""
 
+import errno
 import logging
 import os
 import signal
@@ -143,14 +144,17 @@ class Child:
                 await self._bury(process)
 
     async def _start(self, control: int, tether: int) -> trio.Process:
-        process = await trio.lowlevel.open_process(
-            _command(control, tether, self._name),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            pass_fds=[control, tether],
-            start_new_session=True,
-        )
+        try:
+            process = await trio.lowlevel.open_process(
+                _command(control, tether, self._name),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                pass_fds=[control, tether],
+                start_new_session=True,
+            )
+        except RuntimeError as error:  # it takes a thread, too, which the system may not have
+            raise BlockingIOError(errno.EAGAIN, str(error)) from error
         self._process, self.pid = process, process.pid
         return process
 
