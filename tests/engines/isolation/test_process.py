@@ -28,6 +28,7 @@ from paraudio.engines.isolation import (
 )
 from paraudio.engines.isolation._child import Child
 from paraudio.engines.isolation._handle import Handle
+from paraudio.engines.isolation._process_port import ProcessPort
 from paraudio.engines.worker._messages import Verb
 from paraudio.errors import (
     BackendCrashedError,
@@ -314,6 +315,30 @@ async def test_long_sound_and_read_only_options_reach_the_worker(
         one, two = await session.run(job), await twin.run(job)
     assert one.artifacts["checksum"] == two.artifacts["checksum"]
     assert one.artifacts["frames"] == 1_500_000
+    await session.close()
+    await model.close()
+
+
+@pytest.mark.parametrize("kind", ["run", "stream", "batch"])
+async def test_whatever_came_to_its_end_shows_that_a_worker_is_well_again(
+    isolation: ProcessIsolation, kind: str
+) -> None:
+    load = Load("/m", "tts", "offline", None, None, {}, {}, model_id="m")
+    model = await isolation.load(SimulatedFamily(), load)
+    session = await model.session()
+    assert isinstance(session, Handle)
+    assert isinstance(session._port, ProcessPort)
+    job = Job(task="tts", text="well", options={"run_ms": 1})
+    kill_and_see_it_die(pid_of(session))
+    if kind == "run":
+        await session.run(job)
+    elif kind == "stream":
+        async with session.stream(job) as events:
+            assert [event.result is not None async for event in events][-1]
+    else:
+        async with session.run_batch([job, job]) as results:
+            assert {index async for index, _ in results} == {0, 1}
+    assert session._port._delay_s() == 0
     await session.close()
     await model.close()
 

@@ -76,7 +76,9 @@ class ProcessPort:
 
     def next_result(self, stop: Stop) -> Pending[tuple[int, Result] | None]:
         """Pull one result."""
-        return self._call("batch", "next_result", stop=stop)
+        pulling = self._call("batch", "next_result", stop=stop)
+        pulling.then(partial(self._note_end, pulling))
+        return pulling
 
     def begin(self, job: Job, stop: Stop) -> Pending[None]:
         """Begin a live job."""
@@ -154,7 +156,7 @@ class ProcessPort:
         return min(_FIRST_DELAY_S * 2.0 ** (self._deaths - 1), _LONGEST_DELAY_S)
 
     def _note_end(self, call: Pending[Any]) -> None:
-        """A stream that came to its end is as good as a run."""
+        """A stream or a batch that came to its end is as good as a run."""
         if isinstance(call.reply, Done) and call.reply.value is None:
             self._deaths = 0
 
