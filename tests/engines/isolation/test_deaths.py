@@ -1,5 +1,6 @@
 """Workers that die in odd ways: with children, deaf, before they could say why, or not at all."""
 
+import errno
 import logging
 import os
 import signal
@@ -110,6 +111,20 @@ async def test_a_server_without_descriptors_says_why_a_worker_is_given_up(
     assert (await session.run(long)).audio is not None
     await session.close()
     await model.close()
+
+
+async def test_a_worker_that_cannot_be_called_is_given_up(
+    session: SessionHandle, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object) -> None:
+        raise OSError(errno.ENOBUFS, os.strerror(errno.ENOBUFS))
+
+    with monkeypatch.context() as patched, trio.fail_after(20):
+        patched.setattr("paraudio.engines.isolation._child.send_message", refuse)
+        with pytest.raises(BackendCrashedError):
+            await session.run(say("hello"))
+    assert any("cannot be told: [Errno 105]" in line for line in caplog.messages)
+    assert (await session.run(say("hello"))).text == "1: hello"
 
 
 def close_descriptor(ancillary: Ancillary) -> None:

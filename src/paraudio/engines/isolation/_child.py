@@ -253,8 +253,12 @@ class Child:
         async for message in self._to_send:
             try:
                 await send_message(control, message)
-            except OSError:
+            except ConnectionError:
                 return  # it died; whoever reads will see that
+            except OSError as error:
+                log.warning("%s: worker process %d cannot be told: %s", self._name, self.pid, error)
+                self.kill()  # it may have a part of a call
+                return
             except Exception as error:
                 call = self._calls.pop(message.number, None)
                 if call is not None:
