@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from paraudio.engines import Result, Segment, Word
 from paraudio.http._render import Timing
-from paraudio.http._transcripts import cues, plain, srt, text_of, verbose_json, vtt
+from paraudio.http._transcripts import cues, plain, srt, subtitles, text_of, verbose_json, vtt
 
 RATE = 1000
 TIMING = Timing(1.0, 3.0)
@@ -60,6 +60,32 @@ def test_segments_without_text_are_no_cues() -> None:
 def test_a_transcript_without_text_is_made_of_its_parts() -> None:
     assert text_of(said(("a", 0, 1), ("b", 2, 3))) == "a b"
     assert plain(Result(), TIMING) == "\n"
+
+
+def _long(words: int, *, lost: int = 0) -> Result:
+    """A segment of sentences of ten words, a second for each word, which has no punctuation."""
+    said = [f"word{n}" + ("." if n % 10 == 9 else "") for n in range(words)]
+    heard = [Word(text.strip("."), n * RATE, n * RATE + 900) for n, text in enumerate(said)]
+    segment = Segment(0, words * RATE, " ".join(said))
+    after = Segment(words * RATE, (words + 1) * RATE, "Short.")
+    return Result(sample_rate=RATE, segments=(segment, after), words=tuple(heard[lost:]))
+
+
+def test_a_long_segment_is_read_in_parts_that_keep_its_text() -> None:
+    found = subtitles(_long(30), TIMING)
+    assert [(cue.start, cue.end) for cue in found] == [(0, 9.9), (10, 19.9), (20, 29.9), (30, 31)]
+    assert [cue.text.count(" ") for cue in found] == [9, 9, 9, 0]
+    assert " ".join(cue.text for cue in found) == " ".join(s.text for s in _long(30).segments)
+    assert srt(_long(30), TIMING).count("-->") == vtt(_long(30), TIMING).count("-->") == 4
+    verbose = verbose_json(_long(30), TIMING, granularities=("segment",), temperature=0.0)
+    assert isinstance(verbose["segments"], list)
+    assert len(verbose["segments"]) == 2
+
+
+def test_a_long_segment_whose_words_are_not_all_there_stays_whole() -> None:
+    assert [cue.start for cue in subtitles(_long(30, lost=1), TIMING)] == [0, 30]
+    silent = Result(text="a " * 100)
+    assert len(subtitles(silent, TIMING)) == 1
 
 
 def test_blank_lines_do_not_end_a_cue() -> None:

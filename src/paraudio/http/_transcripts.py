@@ -3,7 +3,7 @@
 import math
 import zlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from paraudio.engines import Result, Word
@@ -60,6 +60,24 @@ def cues(result: Result, timing: Timing) -> list[Cue]:
     return [Cue(0.0, timing.audio_s, text)] if text else []
 
 
+def subtitles(result: Result, timing: Timing) -> list[Cue]:
+    """The same for reading along: what is too long for one look is cut where its words allow it."""
+    rate = result.sample_rate
+    return [short for cue in cues(result, timing) for short in _shortened(cue, result.words, rate)]
+
+
+def _shortened(cue: Cue, words: Iterable[Word], rate: int) -> list[Cue]:
+    """A cue, or its parts; the text stays as it is, also where the words have no punctuation."""
+    tokens = cue.text.split()
+    if len(cue.text) <= _LINE_CHARACTERS or not rate:
+        return [cue]
+    within = [w for w in words if w.start / rate >= cue.start and w.end / rate <= cue.end]
+    if len(within) != len(tokens):
+        return [cue]
+    spoken = [replace(word, text=token) for word, token in zip(within, tokens, strict=True)]
+    return [_cue(group, rate) for group in _groups(spoken, rate)]
+
+
 def _groups(words: Iterable[Word], rate: int) -> list[list[Word]]:
     """Words in subtitles: a new one after a pause, after the end of a sentence, or when full."""
     groups: list[list[Word]] = []
@@ -90,13 +108,13 @@ def srt(result: Result, timing: Timing) -> str:
     """SubRip: numbered cues, commas before the milliseconds."""
     return "".join(
         f"{number}\n{_clock(cue.start, ',')} --> {_clock(cue.end, ',')}\n{_flat(cue.text)}\n\n"
-        for number, cue in enumerate(cues(result, timing), 1)
+        for number, cue in enumerate(subtitles(result, timing), 1)
     )
 
 
 def vtt(result: Result, timing: Timing) -> str:
     """WebVTT, with the characters escaped that mean something in it."""
-    found = cues(result, timing)
+    found = subtitles(result, timing)
     return "WEBVTT\n\n" + "".join(
         f"{_clock(cue.start, '.')} --> {_clock(cue.end, '.')}\n{_escaped(_flat(cue.text))}\n\n"
         for cue in found
