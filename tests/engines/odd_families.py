@@ -202,6 +202,11 @@ def _print(family: OddFamily, stop: Stop) -> Result:
     return Result(text="printed")
 
 
+def _print_bytes(family: OddFamily, stop: Stop) -> Result:
+    os.write(1, b"\x1b[0;93mred\x1b[m \t\x00\xff\rlike another line\n")
+    return Result(text="printed")
+
+
 def _flood(family: OddFamily, stop: Stop) -> Result:
     os.write(1, b"a\n" * 30_000)
     return Result(text="flooded")
@@ -250,6 +255,7 @@ _DEEDS: dict[str, Callable[[OddFamily, Stop], Result]] = {
     "heed": _heed,
     "hold": _hold,
     "print": _print,
+    "print bytes": _print_bytes,
     "flood": _flood,
     "wrong": _wrong,
     "unpicklable": _unpicklable,

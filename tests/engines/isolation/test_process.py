@@ -283,6 +283,17 @@ async def test_what_a_worker_prints_is_logged_under_the_model_s_name(
     assert caplog.messages[2].startswith("model 'odd': xxx")
 
 
+async def test_what_is_no_text_is_logged_as_its_bytes(
+    session: SessionHandle, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "paraudio.worker")
+    await session.run(say("print bytes"))
+    with trio.fail_after(5):
+        while not caplog.messages:  # noqa: ASYNC110 - the pipe has its own pace
+            await trio.sleep(0.005)
+    assert caplog.messages == ["model 'odd': red \t\\x00\\xff\\x0dlike another line"]
+
+
 async def test_a_worker_that_floods_its_log_leaves_the_others_their_turns(
     session: SessionHandle, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -3,6 +3,7 @@
 import errno
 import logging
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -36,6 +37,9 @@ REAP_TIMEOUT_S: Final = 2.0
 
 _LAST_WORDS_S: Final = 0.5
 _LONGEST_LINE: Final = 16 * 1024
+_COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
+"""What would change how other lines of the log look, or hide a part of this one."""
 _PIECE: Final = 2 * 1024
 """Bytes of output that are logged in one step, which nobody else has a turn in."""
 
@@ -285,7 +289,9 @@ class Child:
 
     def _log_line(self, line: bytes) -> None:
         if line.strip():
-            log.info("%s: %s", self._name, line.decode(errors="replace").rstrip())
+            text = _COLOUR.sub("", line.decode(errors="backslashreplace").rstrip())
+            text = _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+            log.info("%s: %s", self._name, text)
 
 
 def _command(control: int, tether: int, name: str) -> list[str]:
