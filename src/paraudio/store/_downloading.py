@@ -6,10 +6,11 @@ names a host. It runs as a child because it is no library: its own documentation
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -77,7 +78,9 @@ async def _child(command: list[str], folder: Path) -> AsyncIterator[trio.Process
         yield process
     finally:
         if process.returncode is None:
-            process.kill()
+            # With all that it started: the interpreter may be a script that runs the real one.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
         # Bounded: nothing survives SIGKILL for longer than the kernel needs.
         with trio.CancelScope(shield=True):
             await process.wait()
