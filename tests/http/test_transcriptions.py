@@ -347,7 +347,10 @@ async def test_without_allowed_folders_no_path_is_read(
     assert (reply.status, reply.error()["param"]) == (400, "audio")
 
 
-@pytest.mark.parametrize("prefix", ["", "data:audio/wav;base64,"])
+@pytest.mark.parametrize(
+    "prefix",
+    ["", "data:audio/wav;base64,", "Data:;BASE64,", "data:video/webm;codecs=vp8,opus;base64,"],
+)
 async def test_base64_is_sound_too(world: World, autojump_clock: MockClock, prefix: str) -> None:
     text = prefix + base64.b64encode(sound_file()).decode()
     body: dict[str, Any] = {"model": "ears", "audio_base64": text}

@@ -18,6 +18,7 @@ MAX_VOICE_BYTES: Final = 5 * 2**20
 
 _LETTERS: Final = 2**20
 _MAX_HEAD: Final = 1000
+_MARK: Final = ";base64,"
 _MAX_NAME: Final = 255
 
 
@@ -89,8 +90,9 @@ class Encoded:
         """
         text, start = self.text, 0
         if text[:5].lower() == "data:":
-            start = text.find(",", 0, _MAX_HEAD) + 1
-            if not text[:start].lower().endswith(";base64,"):
+            # Not the first comma: browsers write codecs=vp8,opus before it.
+            start = text[:_MAX_HEAD].lower().find(_MARK) + len(_MARK)
+            if start < len(_MARK):
                 raise InvalidRequestError(
                     f"{self.param} must be a base64 data URI", param=self.param
                 )
