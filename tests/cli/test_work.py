@@ -203,6 +203,27 @@ def test_an_unknown_voice_is_answered_with_the_nearest(family: Watching) -> None
     assert family.jobs == []
 
 
+@pytest.mark.parametrize(
+    ("message", "param", "told"),
+    [
+        ("input holds nothing", "input", "--text holds nothing"),
+        ("speed must be less", "speed", "--speed must be less"),
+        ("inputs are odd", "input", "inputs are odd"),
+        ("task is odd", "task", "task is odd"),
+    ],
+)
+def test_what_a_family_refuses_is_said_of_its_flag(
+    family: Watching, message: str, param: str, told: str
+) -> None:
+    def refuse(stop: Stop) -> None:
+        raise InvalidRequestError(message, param=param)
+
+    family.on_run = refuse
+    with pytest.raises(InvalidRequestError) as caught:
+        do(Ask(text="hi", output="a.wav"))
+    assert caught.value.message == told
+
+
 def test_an_unknown_option_is_named(family: Watching) -> None:
     with pytest.raises(InvalidRequestError, match="run_m is not an option"):
         do(Ask(text="hi", output="a.wav", options={"run_m": 1}))

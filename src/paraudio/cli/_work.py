@@ -4,6 +4,7 @@ import os
 import sys
 import time
 from functools import partial
+from typing import Final
 
 import trio
 
@@ -13,7 +14,7 @@ from paraudio.cli._output import exit_code, meant, say_error, show_progress
 from paraudio.cli._results import Done, deliver
 from paraudio.cli._signals import Interrupted, until_signal
 from paraudio.config import Settings
-from paraudio.engines import Audio, Family, Job, Voice, check_options
+from paraudio.engines import Audio, Family, Job, Result, Voice, check_options
 from paraudio.engines.catalog import families
 from paraudio.engines.isolation import Isolation
 from paraudio.errors import InvalidRequestError, ParaudioError
@@ -23,6 +24,12 @@ from paraudio.spec import ModelSpec, VoicePreset
 
 REQUEST = "command-line"
 """The request's ID: there is one."""
+
+_FLAGS: Final = {
+    **{name: f"--{name}" for name in ("text", "audio", "language", "speed", "voice", "seed")},
+    "input": "--text",  # as families that speak call it, after OpenAI's interface
+}
+"""The flags of what a family may refuse, by its word for that."""
 
 
 def work(ask: Ask, spec: ModelSpec, settings: Settings, *, as_json: bool) -> int:
@@ -105,22 +112,32 @@ async def _use(ask: Ask, spec: ModelSpec, runtime: Runtime, family: Family) -> D
         await use.ready()
         _check_voice(ask.voice, voice, use)
         loaded = time.monotonic()
-        result = await use.run(
-            Job(
-                task=spec.task,
-                text=ask.text,
-                audio=audio,
-                language=ask.language,
-                voice=voice,
-                speed=ask.speed,
-                prompt=ask.prompt,
-                seed=ask.seed,
-                options=options,
-            )
+        job = Job(
+            task=spec.task,
+            text=ask.text,
+            audio=audio,
+            language=ask.language,
+            voice=voice,
+            speed=ask.speed,
+            prompt=ask.prompt,
+            seed=ask.seed,
+            options=options,
         )
+        result = await _run(use, job)
         ended = time.monotonic()
     sound = result.audio or audio
     return Done(result, loaded - begun, ended - loaded, 0.0 if sound is None else sound.seconds)
+
+
+async def _run(use: Use, job: Job) -> Result:
+    """Run a job; what is wrong with it is said of the flag that it came by."""
+    try:
+        return await use.run(job)
+    except InvalidRequestError as error:
+        word, space, rest = error.message.partition(" ")
+        if word == error.param and word in _FLAGS:
+            error.message = _FLAGS[word] + space + rest
+        raise
 
 
 async def _decoded(data: bytes, flag: str) -> Audio:
