@@ -2,6 +2,8 @@
 
 import trio
 import trio.testing
+from h2.settings import SettingCodes
+from tests.transport.h2kit import connect_h2
 from tests.transport.kit import (
     Message,
     Receive,
@@ -13,6 +15,7 @@ from tests.transport.kit import (
     routes,
     serving,
     settle,
+    until,
 )
 
 from paraudio.transport import AppCall, call_of
@@ -95,3 +98,36 @@ async def test_only_a_stalled_send_is_cut_for_the_application(
         await handler.ended.wait()
         assert handler.cancelled
         assert calls[0].client_left
+
+
+async def test_a_connection_that_serves_others_as_well_is_not_cut() -> None:
+    calls: list[AppCall] = []
+    first, others = Scope(), Scope()
+
+    async def waiting(scope: Message, receive: Receive, send: Send) -> None:
+        calls.append(called(scope))
+        await first.hang()
+
+    async def flooding(scope: Message, receive: Receive, send: Send) -> None:
+        calls.append(called(scope))
+        with others:
+            await begin(send)
+            while True:
+                await more(send, b"x" * 2**20)
+
+    async with serving(routes(wait=waiting, flood=flooding)) as served:
+        client = await connect_h2(served, buffers=4096)
+        client.connection.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: 2**30})
+        client.connection.increment_flow_control_window(2**30)
+        await client.begin(b"/wait")
+        await settle()
+        await client.begin(b"/flood")
+        (connection,) = served.server._population
+        await until(lambda: connection._raw.sending_since is not None)
+        calls[0].cut_stalled()
+        await settle()
+        assert not others.ended.is_set()
+        await client.reset(1)  # now the other is alone
+        await settle()
+        calls[1].cut_stalled()
+        await others.ended.wait()

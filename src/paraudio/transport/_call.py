@@ -105,7 +105,8 @@ class AppCall:
         """End the connection if bytes wait on it that its client does not take.
 
         Nothing else ends such a send, which is shielded: a cancelled application waits for it. For
-        one that has been cancelled by somebody else than its client.
+        one that has been cancelled by somebody else than its client. A connection that serves
+        others as well is left to them.
         """
         self._cut_stalled()
 

@@ -331,7 +331,9 @@ class Connection:
             self.since = trio.current_time()
 
     def _cut_stalled(self) -> None:
-        if self._raw.sending_since is not None:
+        # What stalls may be for another stream of HTTP/2, and its user somebody else.
+        shared = isinstance(self._protocol, H2) and len(self._calls) > 1
+        if self._raw.sending_since is not None and not shared:
             self.leave()
 
     def _call_began(self, call: AppCall) -> None:
