@@ -173,6 +173,17 @@ def _raise_ours(family: OddFamily, stop: Stop) -> Result:
     raise BackendError("said by the family")
 
 
+class OddError(BackendError):
+    """One of a family's own, which is made of other things than ours."""
+
+    def __init__(self, deed: str, number: int) -> None:
+        super().__init__(f"{deed}, {number} times")
+
+
+def _raise_odd(family: OddFamily, stop: Stop) -> Result:
+    raise OddError("odd", 3)
+
+
 def _leave(family: OddFamily, stop: Stop) -> Result:
     raise SystemExit(4)
 
@@ -250,6 +261,7 @@ def _sleep(family: OddFamily, stop: Stop) -> Result:
 _DEEDS: dict[str, Callable[[OddFamily, Stop], Result]] = {
     "raise": _raise,
     "raise ours": _raise_ours,
+    "raise odd": _raise_odd,
     "leave": _leave,
     "wait": _wait,
     "heed": _heed,

@@ -113,6 +113,19 @@ async def test_a_server_without_descriptors_says_why_a_worker_is_given_up(
     await model.close()
 
 
+async def test_an_answer_that_makes_no_sense_fails_its_call(
+    session: SessionHandle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: object) -> None:
+        raise TypeError("no sense")
+
+    with monkeypatch.context() as patched, trio.fail_after(20):
+        patched.setattr("paraudio.engines.isolation._child.unpacked", refuse)
+        with pytest.raises(BackendCrashedError):
+            await session.run(say("hello"))
+    assert (await session.run(say("hello"))).text == "1: hello"
+
+
 async def test_a_worker_that_cannot_be_called_is_given_up(
     session: SessionHandle, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

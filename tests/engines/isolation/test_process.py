@@ -110,6 +110,7 @@ async def test_what_a_family_raises_comes_back_and_the_worker_lives(
     for deed, kind, said in (
         ("refuse", InvalidRequestError, "not this"),
         ("raise", BackendError, "run failed: ValueError: the deed itself"),
+        ("raise odd", BackendError, "odd, 3 times"),
         ("leave", BackendError, "SystemExit: 4"),
         ("wrong", BackendError, "the family gave int, not Result"),
         ("unpicklable", BackendError, "sending the result of run failed"),

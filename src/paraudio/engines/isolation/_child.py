@@ -246,8 +246,8 @@ class Child:
     def _take(self, message: object) -> None:
         if not isinstance(message, Answer):
             raise TypeError(f"no answer: {message!r}")
-        call = self._calls.pop(message.number)
-        call.resolve(unpacked(message.outcome))
+        reply = unpacked(message.outcome)  # before the call is taken: what fails here must fail it
+        self._calls.pop(message.number).resolve(reply)
 
     def _pass_stop(self, number: int) -> None:
         if number in self._calls and not self.dead:

@@ -2,10 +2,12 @@
 
 import traceback
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from paraudio.engines.worker._reply import Done, Failed, Reply
 from paraudio.errors import BackendError, InvalidRequestError
+
+_OURS: Final = BackendError.__module__
 
 Verb: TypeAlias = Literal[
     "load",
@@ -72,7 +74,8 @@ class Fault:
     """An error on its way: exceptions lose their cause in a pickle.
 
     Attributes:
-        kind: Its class.
+        kind: Its class, or the nearest one above it that is ours: a family's own may be unknown to
+            the server, or take other arguments.
         message: Its message.
         param: The field at fault, or None.
         trace: The traceback of its cause in the worker, or "".
@@ -130,7 +133,8 @@ def packed(reply: Reply[object]) -> Done[object] | Fault:
         return reply
     error, cause = reply.error, reply.error.__cause__
     trace = "".join(traceback.format_exception(cause)) if cause is not None else ""
-    return Fault(type(error), error.message, error.param, trace, reply.touched)
+    kind = next(each for each in type(error).__mro__ if each.__module__ == _OURS)
+    return Fault(kind, error.message, error.param, trace, reply.touched)
 
 
 def unpacked(outcome: Done[object] | Fault) -> Reply[object]:
