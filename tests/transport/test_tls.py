@@ -30,6 +30,8 @@ from tests.transport.kit import (
 
 from paraudio.errors import ConfigError
 from paraudio.transport import Limits, tls_context
+from paraudio.transport._limits import SEND_SIZE
+from paraudio.transport._stream import GuardedStream
 
 
 @dataclass
@@ -182,6 +184,29 @@ async def test_a_client_that_does_not_read_is_cut_off(
         assert not handler.ended.is_set()
         await pass_time(mock_clock, 1.5)
         assert handler.cancelled
+
+
+async def test_a_large_answer_is_not_encrypted_at_once(
+    certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body, sizes = bytes(range(256)) * 2**14, list[int]()
+    send_all = GuardedStream.send_all
+
+    async def noted(self: GuardedStream, data: bytes | bytearray | memoryview) -> None:
+        sizes.append(len(data))
+        await send_all(self, data)
+
+    async def large(_: Message, __: Receive, send: Send) -> None:
+        await answer(send, body)
+
+    monkeypatch.setattr(GuardedStream, "send_all", noted)
+    async with serving(
+        routes(root=large), ssl_context=certificates.server(), client_tls=certificates.client()
+    ) as served:
+        client = await served.connect(alpn=["http/1.1"])
+        assert (await client.ask()).body == body
+    assert len(body) < sum(sizes)
+    assert max(sizes) < 2 * SEND_SIZE < len(body)
 
 
 async def test_an_early_answer_reaches_a_client_that_still_sends(

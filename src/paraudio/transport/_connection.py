@@ -20,7 +20,7 @@ from paraudio.transport._h2 import H2
 from paraudio.transport._h11 import H11
 from paraudio.transport._inbox import BodyInbox, MessageInbox
 from paraudio.transport._lateness import Lateness
-from paraudio.transport._limits import READ_SIZE
+from paraudio.transport._limits import READ_SIZE, SEND_SIZE
 from paraudio.transport._phase import Phase
 from paraudio.transport._shared import Shared
 from paraudio.transport._stream import GuardedStream
@@ -308,7 +308,8 @@ class Connection:
                 # socket, and that ends the wait.
                 with trio.CancelScope(shield=True):
                     async with self._send_lock:
-                        await self._stream.send_all(rest)
+                        for at in range(0, len(rest), SEND_SIZE):
+                            await self._stream.send_all(rest[at : at + SEND_SIZE])
         except _GONE:
             self.leave()
 

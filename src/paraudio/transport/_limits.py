@@ -10,6 +10,9 @@ from hypercorn.config import Config
 READ_SIZE: Final = 65_536
 """The most bytes that one read takes from a socket."""
 
+SEND_SIZE: Final = 2**18
+"""The most bytes of an answer that are encrypted before others have their turn."""
+
 INBOX_BYTES: Final = 65_536
 """How much of a body may wait for the application before the socket is no longer read."""
 
