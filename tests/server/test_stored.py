@@ -131,3 +131,17 @@ async def test_a_real_family_that_cannot_read_its_damaged_file_is_explained(stor
     async with open_thread_isolation() as threads:
         with pytest.raises(ParaudioError, match=r"weights\.onnx is damaged"):
             await over(threads, store).load(families()["piper_tts"], LOAD)
+
+
+async def test_a_fetch_that_fails_unforeseen_is_a_failed_load(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object, **__: object) -> Path:
+        raise RuntimeError("can't start new thread")
+
+    await store.remove("fake")
+    monkeypatch.setattr(Store, "fetch", refuse)
+    async with open_thread_isolation() as threads:
+        stored = StoredModels(threads, Shelf(store), lambda _: nullcontext(lambda *_: None))
+        with pytest.raises(LoadError, match="model 'voice': its fetch failed: RuntimeError"):
+            await stored.load(families()["simulated"], LOAD)

@@ -4,13 +4,14 @@ import dataclasses
 import shlex
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Final
 
 import trio
 
 from paraudio.engines import Family, Load
 from paraudio.engines.isolation import AbandonedCall, Inspection, Isolation, ModelHandle
-from paraudio.errors import BackendError, InvalidRequestError
+from paraudio.errors import BackendError, InvalidRequestError, LoadError, ParaudioError
 from paraudio.server._progress import Progress
 from paraudio.spec import ModelSpec
 from paraudio.store import Shelf, Store, default_home
@@ -101,10 +102,18 @@ class StoredModels:
     async def _resolved(self, load: Load) -> Load:
         if not load.path.startswith(SCHEME):
             return load
-        name = load.path.removeprefix(SCHEME)
+        try:
+            path = await self._fetched(load.path.removeprefix(SCHEME))
+        except ParaudioError:
+            raise
+        except Exception as error:  # nobody behind a load is prepared for anything else
+            raise LoadError(f"model {load.model_id!r}: its fetch failed: {error!r}") from error
+        return dataclasses.replace(load, path=str(path))
+
+    async def _fetched(self, name: str) -> Path:
         with self._shelf.fetching() as store:
             path = store.path(name)
             if path is None:
                 with self._progress(name) as report:
                     path = await store.fetch(name, progress=report)
-        return dataclasses.replace(load, path=str(path))
+            return path
