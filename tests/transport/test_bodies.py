@@ -24,7 +24,7 @@ from tests.transport.kit import (
 
 from paraudio.transport import call_of
 from paraudio.transport._inbox import BodyInbox
-from paraudio.transport._limits import INBOX_BYTES, READ_SIZE
+from paraudio.transport._limits import INBOX_BYTES, READ_SIZE, SEND_SIZE
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -262,6 +262,31 @@ async def test_head_and_body_of_known_length_leave_together() -> None:
     (write,) = writes
     assert write.startswith(b"HTTP/1.1 200 ")
     assert write.endswith(b"\r\n\r\n/")
+
+
+async def test_a_large_body_is_not_copied_to_leave_with_its_head() -> None:
+    data = bytes(range(256)) * 20_000
+    writes: list[bytes] = []
+
+    async def large(scope: Message, receive: Receive, send: Send) -> None:
+        await answer(send, data)
+
+    async with serving(routes(root=large)) as served:
+        client = await served.connect()
+        await settle()
+        (connection,) = served.server._population
+        send_now = connection._raw.send_now
+
+        def noted(given: bytes) -> int:
+            writes.append(given)
+            return send_now(given)
+
+        connection._raw.send_now = noted  # type: ignore[method-assign]
+        assert (await client.ask()).body == data
+    head, body = writes
+    assert bytes(head[:13]) == b"HTTP/1.1 200 "
+    assert len(head) < 2 * SEND_SIZE
+    assert memoryview(body).obj is data
 
 
 async def test_an_answer_larger_than_the_socket_takes_arrives_whole() -> None:

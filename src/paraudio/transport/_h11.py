@@ -31,7 +31,7 @@ from paraudio.transport._asgi import Cut
 from paraudio.transport._call import AppCall
 from paraudio.transport._http_stream import HttpRequest
 from paraudio.transport._inbox import BodyInbox, MessageInbox
-from paraudio.transport._limits import MAX_FIELDS, TURN
+from paraudio.transport._limits import MAX_FIELDS, SEND_SIZE, TURN
 from paraudio.transport._link import Link, handed
 from paraudio.transport._refusals import (
     are_readable,
@@ -121,9 +121,15 @@ class H11(H11Protocol):
             head = self._head(self._held, early=early)
             self._held = None  # not before the head has proved to be one
             data = self._serialized(head)
-        data += self._serialized(event)
-        if data:
-            await self.send(RawData(data=data))
+        body = self._serialized(event)
+        if len(body) <= SEND_SIZE or not data:
+            pieces = [data + body]
+        else:
+            # So much of it leaves with the head; for the whole all of it would be copied.
+            pieces = [data + body[:SEND_SIZE], cast("bytes", memoryview(body)[SEND_SIZE:])]
+        for piece in pieces:
+            if piece:
+                await self.send(RawData(data=piece))
 
     def _serialized(self, event: H11SendableEvent) -> bytes:
         try:
