@@ -83,8 +83,7 @@ class Server:
     ) -> None:
         """Accept and serve connections until the server was drained or stopped and all have ended.
 
-        Cancelled, it resets every socket at
-        once and returns when the applications have ended.
+        Cancelled, it resets every socket at once and returns when the applications have ended.
 
         Args:
             listeners: Where connections come from; they are closed when accepting ends.

@@ -24,7 +24,8 @@ class GuardedStream(trio.abc.Stream):
     Attributes:
         socket: The socket.
         sending_since: When the socket last took a part of what is being sent; None if nothing
-        waits. linger_s: How long `aclose` reads and drops what the client still sends.
+            waits.
+        linger_s: How long `aclose` reads and drops what the client still sends.
     """
 
     def __init__(self, stream: trio.SocketStream) -> None:
