@@ -265,11 +265,11 @@ async def test_head_and_body_of_known_length_leave_together() -> None:
 
 
 async def test_a_large_body_is_not_copied_to_leave_with_its_head() -> None:
-    data = bytes(range(256)) * 20_000
+    whole = bytes(range(256)) * 20_000
     writes: list[bytes] = []
 
     async def large(scope: Message, receive: Receive, send: Send) -> None:
-        await answer(send, data)
+        await answer(send, whole)
 
     async with serving(routes(root=large)) as served:
         client = await served.connect()
@@ -277,16 +277,16 @@ async def test_a_large_body_is_not_copied_to_leave_with_its_head() -> None:
         (connection,) = served.server._population
         send_now = connection._raw.send_now
 
-        def noted(given: bytes) -> int:
-            writes.append(given)
-            return send_now(given)
+        def noted(data: bytes) -> int:
+            writes.append(data)
+            return send_now(data)
 
         connection._raw.send_now = noted  # type: ignore[method-assign]
-        assert (await client.ask()).body == data
+        assert (await client.ask()).body == whole
     head, body = writes
     assert bytes(head[:13]) == b"HTTP/1.1 200 "
     assert len(head) < 2 * SEND_SIZE
-    assert memoryview(body).obj is data
+    assert memoryview(body).obj is whole
 
 
 async def test_an_answer_larger_than_the_socket_takes_arrives_whole() -> None:
