@@ -114,6 +114,18 @@ def test_a_commit_makes_an_item_of_everything_since_the_last_one() -> None:
     assert second["previous_item_id"] == first["item_id"] == bench.items[0].item_id
 
 
+async def test_what_is_committed_is_not_copied() -> None:
+    bench = Bench(MANUAL)
+    sent = [np.full(600_000, at, dtype=np.int16) for at in range(3)]
+    for frames in sent:
+        bench.machine.append(frames)
+    bench.machine.commit()
+    (item,) = bench.items
+    pieces = await item.whole()
+    assert item.frames == 1_800_000
+    assert all(np.shares_memory(*pair) for pair in zip(pieces, sent, strict=True))
+
+
 def test_an_older_client_is_told_of_items_by_their_older_name() -> None:
     bench = Bench(MANUAL, Dialect.BETA)
     bench.send(1)

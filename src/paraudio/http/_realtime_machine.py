@@ -113,9 +113,10 @@ class Machine:
         if self._open is not None:
             self._close(self.heard, stopped=False)
             self._forget_all()
-        elif len(left := self._track.between(max(self._floor, self._track.start), self._track.end)):
+        elif left := self._track.parts(max(self._floor, self._track.start), self._track.end):
             item = Utterance(events.new_id("item"), self.rate, self.config.hearing, live=False)
-            item.add(left)
+            for part in left:
+                item.add(part)
             item.finish()
             self._forget_all()
             self._begin(item)

@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
 import trio
 
 from paraudio.audio import from_int16
@@ -138,8 +139,8 @@ class Scribe:
             text = await self._transcribe_live(item)
             if text is not None:
                 return text
-        frames = await item.whole()
-        return await self._transcribe_whole(item, frames) if len(frames) else ""
+        pieces = await item.whole()
+        return await self._transcribe_whole(item, pieces) if pieces else ""
 
     async def _transcribe_live(self, item: Utterance) -> str | None:
         """Transcribe an item while it is spoken; None where the model cannot do that."""
@@ -171,12 +172,12 @@ class Scribe:
             self._cut()
         return await item.take()
 
-    async def _transcribe_whole(self, item: Utterance, frames: Frames) -> str:
+    async def _transcribe_whole(self, item: Utterance, pieces: Sequence[Frames]) -> str:
         ask = self._ask(item)
         async with AsyncExitStack() as stack:
             use = await stack.enter_async_context(lease(self._exchange, ask))
             job = await prepare_live(self._exchange.core, use, ask)
-            job = replace(job, audio=Audio(await self._floats(frames), item.rate))
+            job = replace(job, audio=Audio(await self._floats(pieces), item.rate))
             said = _Said(self._emit, item.item_id, partials=self.partials)
             work = _Watch()
             with work:
@@ -185,11 +186,11 @@ class Scribe:
             self._measure(item, work)
             return said.text()
 
-    async def _floats(self, frames: Frames) -> Samples:
+    async def _floats(self, pieces: Sequence[Frames]) -> Samples:
         """The frames as floats, made in a thread where they are many."""
-        if len(frames) <= INLINE_FRAMES:
-            return from_int16(frames)
-        return await self._exchange.core.workers.run(from_int16, frames)
+        if sum(map(len, pieces)) <= INLINE_FRAMES:
+            return _joined(pieces)
+        return await self._exchange.core.workers.run(_joined, pieces)
 
     def _ask(self, item: Utterance) -> Ask:
         hearing = item.hearing
@@ -211,6 +212,10 @@ class Scribe:
     def _measure(self, item: Utterance, work: "_Watch") -> None:
         if item.frames and item.hearing.model is not None:
             self._exchange.core.meters.worked(item.hearing.model, work.seconds / item.seconds)
+
+
+def _joined(pieces: Sequence[Frames]) -> Samples:
+    return from_int16(np.concatenate(pieces))
 
 
 class _Said:

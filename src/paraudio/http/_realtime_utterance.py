@@ -114,8 +114,12 @@ class Utterance:
             await self._bell.wait()
         self.forget()
 
-    async def whole(self) -> Frames:
-        """Wait for its end, and look at all of it; it still counts as waiting."""
+    async def whole(self) -> list[Frames]:
+        """Wait for its end, and look at all of it; it still counts as waiting.
+
+        Returns:
+            Its pieces: minutes of sound are not joined where the loop would wait for it.
+        """
         while not self.complete:
             await self._bell.wait()
-        return np.concatenate(self._pieces) if self._pieces else np.empty(0, dtype=np.int16)
+        return list(self._pieces)
