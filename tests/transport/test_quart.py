@@ -9,7 +9,7 @@ from quart_trio import QuartTrio
 from tests.transport.kit import Scope, serving, settle
 from tests.transport.wskit import connect_ws
 from werkzeug.wrappers import Response as WerkzeugResponse
-from wsproto.events import TextMessage
+from wsproto.events import BytesMessage, TextMessage
 
 from paraudio.errors import PayloadTooLargeError
 from paraudio.transport import (
@@ -346,9 +346,12 @@ async def test_a_websocket_is_read_as_its_handler_reads() -> None:
 
     async with serving(app) as served:
         client = await connect_ws(served)
-        for word in ("one", "two"):
+        for word in ("one", "two", ""):
             await client.send(TextMessage(data=word))
             assert await client.next() == TextMessage(data=word.upper())
+        for data in (b"three", b""):
+            await client.send(BytesMessage(data=data))
+            assert await client.next() == BytesMessage(data=data.upper())
         client.client.close()
         await ended.ended.wait()
         assert ended.cancelled

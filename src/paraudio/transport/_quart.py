@@ -261,7 +261,8 @@ class Messages:
         while True:
             message = await self._receive()
             if message["type"] == "websocket.receive":
-                return message.get("bytes") or message.get("text") or ""
+                data = message.get("bytes")
+                return data if data is not None else message.get("text") or ""
             if message["type"] == "websocket.disconnect":
                 await trio.lowlevel.checkpoint()
                 raise ClientLeftError
