@@ -22,6 +22,7 @@ MODELS: list[dict[str, object]] = [
     {"id": "vad", "family": "silero_vad", "path": "store:silero-vad", "task": "vad"},
     {"id": "ears", "family": "pocketsphinx_asr", "path": "", "task": "asr"},
     simulated("slow", run_ms=60_000),
+    simulated("slow-ears", task="asr", run_ms=60_000),
     simulated("steady", chunks=100, chunk_ms=600),
 ]
 KEY = "open-sesame"

@@ -1,6 +1,7 @@
 """The page, in a real browser: what it shows, and everything that it does."""
 
 import re
+import shutil
 from itertools import pairwise
 from pathlib import Path
 
@@ -140,6 +141,23 @@ def test_a_file_is_written_down(page: Watching, said: Path) -> None:
     assert re.fullmatch(r"\d\.\d s of sound", page.text("write-told"))
 
 
+def test_another_file_takes_the_place_of_the_one_before(
+    page: Watching, said: Path, tmp_path: Path
+) -> None:
+    page.browser.execute_script(
+        "window.told = []; const line = document.getElementById('write-told');"
+        "new MutationObserver(() => told.push(line.textContent)).observe(line, {childList: true})"
+    )
+    page.choose("write-model", "slow-ears")
+    page.at("file").send_keys(str(said))
+    page.until(lambda: page.server("slow-ears")["active_slots"] == 1, "it runs")
+    page.choose("write-model", "ears")
+    page.at("file").send_keys(str(shutil.copy(said, tmp_path / "again.wav")))
+    page.until(lambda: "of sound" in page.text("write-told"), "an answer")
+    page.until(lambda: page.server("slow-ears")["active_slots"] == 0, "the first was stopped")
+    assert "stopped" not in page.browser.execute_script("return told")
+
+
 def test_a_recording_is_made_and_written_down(page: Watching) -> None:
     page.choose("write-model", "ears")
     page.at("record").click()
@@ -162,6 +180,26 @@ def test_a_microphone_is_heard_while_it_is_spoken(page: Watching) -> None:
     page.until(lambda: page.at("live").get_attribute("aria-pressed") == "false", "off")
     page.until(lambda: page.server("ears")["active_slots"] == 0, "it is free")
     page.until(lambda: page.server("vad")["active_slots"] == 0, "it is free")
+
+
+def test_whoever_stops_and_begins_again_is_heard(page: Watching) -> None:
+    page.browser.execute_script(
+        "window.sockets = []; window.WebSocket = class extends WebSocket {"
+        " constructor(...given) { super(...given); sockets.push(this); } }"
+    )
+    page.choose("live-model", "ears")
+    page.at("live").click()
+    page.until(lambda: page.text("live-told") == "somebody speaks", "speech is found")
+    page.at("live").click()
+    page.until(lambda: page.at("live").get_attribute("aria-pressed") == "false", "off")
+    page.at("live").click()
+    page.until(lambda: page.text("live-told") == "somebody speaks", "speech is found")
+    # The end of the one before may be told late: its server was slow to agree.
+    page.browser.execute_script("sockets[0].onclose(new CloseEvent('close', {code: 1006}))")
+    assert page.at("live").get_attribute("aria-pressed") == "true"
+    assert page.text("live-told") != "the server has closed the connection"
+    page.at("live").click()
+    page.until(lambda: page.server("ears")["active_slots"] == 0, "it is free")
 
 
 def test_everything_has_a_name_for_those_who_do_not_see_it(page: Watching) -> None:

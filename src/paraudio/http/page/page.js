@@ -323,7 +323,7 @@ let writing = null;
 function write(sound, name) {
   return guarded("write-told", async () => {
     writing?.abort();
-    writing = new AbortController();
+    const mine = (writing = new AbortController());
     at("write-stop").disabled = false;
     tell("write-told", "listening");
     at("transcript").value = "";
@@ -331,13 +331,15 @@ function write(sound, name) {
       const body = new FormData();
       body.append("model", at("write-model").value);
       body.append("file", sound, name);
-      const options = { method: "POST", body, signal: writing.signal };
+      const options = { method: "POST", body, signal: mine.signal };
       const { text, timing } = await (await ask("/v1/audio/transcriptions", options)).json();
       at("transcript").value = text;
       const told = `${(timing.audio_duration_ms / 1000).toFixed(1)} s of sound`;
       tell("write-told", text ? told : `no words in ${told}`);
+    } catch (error) {
+      if (writing === mine) throw error;
     } finally {
-      at("write-stop").disabled = true;
+      if (writing === mine) at("write-stop").disabled = true;
     }
   });
 }
@@ -443,16 +445,22 @@ async function listen() {
   pressed("live", true, "Stop listening");
   at("heard").textContent = "";
   tell("live-told", "opening");
-  socket.onopen = async () => {
-    socket.send(JSON.stringify({ type: "session.update", session }));
-    tell("live-told", "listening");
-    listening.context = await tap(stream, (samples) => {
-      const append = { type: "input_audio_buffer.append", audio: pcm(samples) };
-      if (socket.readyState === WebSocket.OPEN) socket.send(JSON.stringify(append));
+  const current = () => listening?.socket === socket;
+  socket.onopen = () =>
+    guarded("live-told", async () => {
+      socket.send(JSON.stringify({ type: "session.update", session }));
+      tell("live-told", "listening");
+      const context = await tap(stream, (samples) => {
+        const append = { type: "input_audio_buffer.append", audio: pcm(samples) };
+        if (socket.readyState === WebSocket.OPEN) socket.send(JSON.stringify(append));
+      });
+      if (current()) listening.context = context;
+      else context.close();
     });
-  };
-  socket.onmessage = ({ data }) => note(JSON.parse(data));
+  socket.onmessage = ({ data }) => current() && note(JSON.parse(data));
   socket.onclose = ({ code, reason }) => {
+    // Who stopped and began again listens on another socket by now.
+    if (!current()) return;
     hush();
     if (![1000, 1005].includes(code)) {
       tell("live-told", reason || "the server has closed the connection", true);
