@@ -129,4 +129,5 @@ async def test_a_look_that_the_end_cuts_short_says_nothing(
         stage.runtime.stop()
         await trio.testing.wait_all_tasks_blocked()
         assert not stage.running
+        assert stage.errors == {}
     assert "until it is loaded" not in caplog.text
