@@ -92,8 +92,9 @@ async def test_a_thread_that_waits_for_the_lock_is_seen_to_wait() -> None:
     pulse = Pulse()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(pulse.run)
-        while (before := pulse._slept()) is None:  # noqa: ASYNC110 - a thread sets no event here
+        while pulse._sleeps is None:  # noqa: ASYNC110 - a thread sets no event here
             await trio.sleep(0.01)
+        before = pulse._sleeps  # as the thread itself has counted
         ctypes.PyDLL(None).usleep(600_000)  # keeps the lock, and works no more than a stopped one
         after = pulse._slept()
         nursery.cancel_scope.cancel()
