@@ -55,8 +55,8 @@ async def test_speech_streams_as_openai_events(
 async def test_what_a_stream_took_is_its_work_and_no_load_wait_or_slow_reader(
     open_world: OpenWorld, autojump_clock: MockClock
 ) -> None:
-    options = {"load_options": {"load_ms": 3000}, "session_options": CHUNKED}
-    async with open_world(spec(**options)) as world:
+    slow = spec(load_options={"load_ms": 3000}, session_options=CHUNKED)
+    async with open_world(slow) as world:
         first = start(world)
         await world.wait_until(lambda: world.model().active_slots == 1)
         call = start(world)
