@@ -6,6 +6,7 @@ temporary files is empty, its journal keeps every rule, and nothing failed that 
 
 import json
 import os
+import resource
 import secrets
 import signal
 import subprocess
@@ -13,7 +14,13 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
+from contextlib import (
+    AbstractContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -222,6 +229,42 @@ class Served:
     def descriptors(self) -> int:
         """How many files it has open."""
         return len(os.listdir(f"/proc/{self.pid}/fd"))  # noqa: PTH208 - names only
+
+    async def starve(self, stack: AsyncExitStack) -> Client:
+        """Leave it no file to open; returns a client that waits to be connected.
+
+        What it closes just now makes room for others, so clients come until one has none.
+        """
+        said = len(self.said)
+        _, most = resource.prlimit(self.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(self.pid, resource.RLIMIT_NOFILE, (self.descriptors(), most))
+        while True:
+            client = await stack.enter_async_context(await self.begin("/health/live"))
+            if not await self._serves(client, unless="(EMFILE)", since=said):
+                return client
+
+    def feed(self) -> None:
+        """Let it open files again."""
+        _, most = resource.prlimit(self.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(self.pid, resource.RLIMIT_NOFILE, (1024, most))
+
+    async def _serves(self, client: Client, *, unless: str, since: int) -> bool:
+        """Whether a client is answered before it says that word."""
+        served = False
+        with trio.fail_after(PATIENCE_S):
+            async with trio.open_nursery() as nursery:
+
+                async def answer() -> None:
+                    nonlocal served
+                    await client.answer()
+                    served = True
+                    nursery.cancel_scope.cancel()
+
+                nursery.start_soon(answer)
+                while not any(unless in line for line in self.said[since:]):  # noqa: ASYNC110
+                    await trio.sleep(0.01)
+                nursery.cancel_scope.cancel()
+        return served
 
     async def freeze(self) -> None:
         """Stop it where it stands, as a debugger or a paused container does, until SIGCONT."""

@@ -45,11 +45,7 @@ async def journal_disk_full(at: Situation, stack: AsyncExitStack) -> None:
 
 async def no_descriptors(at: Situation, stack: AsyncExitStack) -> None:
     """No file can be opened, and somebody waits to be connected."""
-    served = at.served
-    _, most = resource.prlimit(served.pid, resource.RLIMIT_NOFILE)
-    resource.prlimit(served.pid, resource.RLIMIT_NOFILE, (served.descriptors(), most))
-    await stack.enter_async_context(await served.begin("/health/live"))
-    await served.heard("no connection could be accepted (EMFILE)")
+    await at.served.starve(stack)
 
 
 STRIKES: Final[dict[str, tuple[Strike, str]]] = {

@@ -5,7 +5,6 @@ What a signal does once stands beside what each of the two does else; here is wh
 
 import base64
 import os
-import resource
 import signal
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -180,13 +179,11 @@ async def test_a_stream_goes_on_where_no_file_can_be_opened(tmp_path: Path, kind
     async with serving(tmp_path, models(300)) as served:
         served.may_fail = True
         async with streaming(served, kind) as stream:
-            _, most = resource.prlimit(served.pid, resource.RLIMIT_NOFILE)
-            resource.prlimit(served.pid, resource.RLIMIT_NOFILE, (served.descriptors(), most))
-            async with await served.begin("/health/live") as waiting:
-                await served.heard("no connection could be accepted (EMFILE)")
+            async with AsyncExitStack() as stack:
+                waiting = await served.starve(stack)
                 with trio.fail_after(30):
                     await stream.finish()
-                resource.prlimit(served.pid, resource.RLIMIT_NOFILE, (1024, most))
+                served.feed()
                 assert (await waiting.answer()).status == 200
             stream.leave()
         await usable(served)

@@ -10,6 +10,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -118,14 +119,10 @@ async def journal_disk_full(at: Situation) -> None:
 
 async def no_descriptors(at: Situation) -> None:
     """No file can be opened: what is connected is served; who connects waits, and is served."""
-    served = at.served
-    _, most = resource.prlimit(served.pid, resource.RLIMIT_NOFILE)
-    resource.prlimit(served.pid, resource.RLIMIT_NOFILE, (served.descriptors(), most))
-    said = len(served.said)
-    async with await served.begin("/health/live") as waiting:
-        await served.heard("no connection could be accepted (EMFILE)", since=said)
+    async with AsyncExitStack() as stack:
+        waiting = await at.served.starve(stack)
         assert await told(at.client) == "200"
-        resource.prlimit(served.pid, resource.RLIMIT_NOFILE, (1024, most))
+        at.served.feed()
         assert await told(waiting) == "200"
 
 
