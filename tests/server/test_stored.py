@@ -1,5 +1,6 @@
 """A model of the store that fails to load is told what is wrong with its files."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -44,6 +45,7 @@ class Failing:
     def __init__(self, error: Callable[[], ParaudioError]) -> None:
         self._error = error
         self.asked: list[tuple[str, str]] = []
+        self.loads: list[Load] = []
 
     async def inspect(self, family: Family, load: Load) -> Inspection:
         self.asked.append((family.name, load.path))
@@ -51,6 +53,7 @@ class Failing:
 
     async def load(self, family: Family, load: Load) -> ModelHandle:
         self.asked.append((family.name, load.path))
+        self.loads.append(load)
         raise self._error()
 
     def abandoned_of(self, model_id: str) -> Sequence[AbandonedCall]:
@@ -118,6 +121,16 @@ async def test_a_load_that_fails_with_whole_files_blames_none(store: Store) -> N
     with pytest.raises(LoadError, match=r"^it failed$"):
         await over(inner, store).load(families()["simulated"], LOAD)
     assert inner.asked == [("simulated", str(store.place("fake")))]
+
+
+async def test_only_files_of_the_store_are_known_not_to_change(store: Store) -> None:
+    inner = Failing(lambda: LoadError("it failed"))
+    own = dataclasses.replace(LOAD, path=str(store.place("fake")))
+    for load in (LOAD, own):
+        with pytest.raises(LoadError):
+            await over(inner, store).load(families()["simulated"], load)
+    assert [load.settled for load in inner.loads] == [True, False]
+    assert len({load.path for load in inner.loads}) == 1
 
 
 async def test_what_is_no_failure_of_the_backend_blames_no_file(store: Store) -> None:

@@ -23,6 +23,7 @@ _TERMINATED: Final = "terminate flag"
 _LOAD_CANCELED: Final = "canceled due to user request"
 _SILENCE: Final = "ORT_DISABLE_TELEMETRY"
 """Read once, before the library begins; its function for the same leaves a first report."""
+_WEIGHTS_FOLDER: Final = "session.model_external_initializers_file_folder_path"
 _FATAL_ONLY: Final = 4
 _ERRORS: Final = 3
 
@@ -102,6 +103,7 @@ def open_session(
     backend: str = "cpu",
     device: int = 0,
     threads: int = 1,
+    weights: Path | None = None,
     stop: Stop | None = None,
 ) -> OrtSession:
     """Open a model.
@@ -112,6 +114,7 @@ def open_session(
         device: Index of the CUDA device.
         threads: Threads that one run may use on the CPU; 1 is the most efficient where several
             runs go on side by side.
+        weights: The folder with the files that ``model`` has weights in, where it is bytes.
         stop: Ends the loading.
 
     Raises:
@@ -124,6 +127,8 @@ def open_session(
         prepare_cuda()
     source = model if isinstance(model, bytes) else str(model)
     options = _session_options(max(threads, 1))
+    if weights is not None:
+        options.add_session_config_entry(_WEIGHTS_FOLDER, str(weights))
     with stop.calls(lambda: options.set_load_cancellation_flag(True)):
         try:
             session = library().InferenceSession(

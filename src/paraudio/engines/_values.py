@@ -187,6 +187,9 @@ class Load:
         threads: Threads that one run may use; 0 lets the family choose.
         model_id: The name that messages use.
         generation: Counts the loads of this model in this process, from 1.
+        settled: Whether the files never change where they are, as those of the store do not.
+        shared: Whether, beside that, other processes load the same: weights are then better mapped
+            than read, for the system keeps what is mapped once.
     """
 
     path: str
@@ -201,3 +204,5 @@ class Load:
     threads: int = 0
     model_id: str = ""
     generation: int = 1
+    settled: bool = False
+    shared: bool = False

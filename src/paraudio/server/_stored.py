@@ -108,7 +108,7 @@ class StoredModels:
             raise
         except Exception as error:  # nobody behind a load is prepared for anything else
             raise LoadError(f"model {load.model_id!r}: its fetch failed: {error!r}") from error
-        return dataclasses.replace(load, path=str(path))
+        return dataclasses.replace(load, path=str(path), settled=True)
 
     async def _fetched(self, name: str) -> Path:
         with self._shelf.fetching() as store:

@@ -7,11 +7,12 @@ import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from tests.engines.families.tiny_voices import tiny_model
 
 from paraudio.engines import Samples, Stop
 from paraudio.engines._ort import OrtSession, Tensor, open_session
+from paraudio.engines.families import _piper_graph
 from paraudio.engines.families._memory import memory_file
 from paraudio.engines.families._piper_graph import NOISE_INPUT, feed_noise
 from paraudio.engines.families._protobuf import WireError, block, fields, varint
@@ -48,6 +49,31 @@ def test_same_noise_gives_the_same_sound_and_other_noise_another() -> None:
     first = speak(session, row(1))
     np.testing.assert_array_equal(speak(session, row(1)), first)
     assert not np.array_equal(speak(session, row(2)), first)
+
+
+def test_weights_may_stay_in_their_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_piper_graph, "_LEFT_FROM", 1)
+    model = onnx.load_from_string(TINY)
+    for tensor in model.graph.initializer:  # as real voices have them
+        tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor), tensor.name))
+    file = tmp_path / "voice.onnx"
+    file.write_bytes(model.SerializeToString())
+    parts = feed_noise(memoryview(file.read_bytes()), left_in=file.name)
+    assert parts is not None
+    graph = b"".join(parts)
+    for tensor in onnx.load_from_string(graph).graph.initializer:
+        # Shapes are read before anything is mapped.
+        left = tensor.data_type == TensorProto.FLOAT
+        assert (tensor.data_location == TensorProto.EXTERNAL) == left
+        assert bool(tensor.raw_data) != left
+    mapped = open_session(graph, weights=tmp_path)
+    np.testing.assert_array_equal(speak(mapped, row(1)), speak(fed(TINY), row(1)))
+
+
+def test_small_weights_are_not_worth_a_mapping() -> None:
+    parts = feed_noise(memoryview(TINY), left_in="voice.onnx")
+    assert parts is not None
+    assert b"".join(parts) == b"".join(feed_noise(memoryview(TINY)) or [])
 
 
 def test_unchanged_graph_could_not_be_repeated() -> None:

@@ -12,7 +12,11 @@ from tests.engines.families.tiny_voices import load_of
 
 from paraudio.engines import Job, Samples, Stop
 from paraudio.engines.families.piper_tts import PiperTtsFamily, PiperTtsModel
-from paraudio.engines.isolation import SessionHandle, open_thread_isolation
+from paraudio.engines.isolation import (
+    SessionHandle,
+    open_process_isolation,
+    open_thread_isolation,
+)
 from paraudio.errors import InvalidRequestError
 from paraudio.spec import Json
 from paraudio.store import Store
@@ -62,6 +66,33 @@ async def test_voice_can_be_stopped_and_shared(joe: Path) -> None:
         )
         for check in (check_interleaving, check_stop, check_abandoned_stream):
             assert await check(case)
+
+
+def maps_weights(session: SessionHandle) -> bool:
+    """Whether the worker of a session has a file of weights in its memory."""
+    pid: int = getattr(session, "pid")  # noqa: B009 - only those in processes have one
+    return ".onnx" in Path(f"/proc/{pid}/maps").read_text(encoding="utf-8")
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("settled", [True, False])
+async def test_workers_hold_the_weights_of_a_settled_file_once(
+    joe: Path, model: PiperTtsModel, *, settled: bool
+) -> None:
+    """One that may be written over while it is used is read, for what is mapped would change."""
+    job = Job(task="tts", text="Who goes there?", seed=3)
+    load = replace(load_of(joe, model_id="joe"), settled=settled)
+    async with open_process_isolation() as isolation:
+        opened = await isolation.load(PiperTtsFamily(), load)
+        sessions = [await opened.session() for _ in range(2)]
+        for session in sessions:
+            result = await session.run(job)
+            assert result.audio is not None
+            np.testing.assert_array_equal(result.audio.samples, spoken(model, job))
+        for session in sessions:
+            assert maps_weights(session) == settled
+            await session.close()
+        await opened.close()
 
 
 async def test_sixteen_requests_over_four_slots_sound_as_they_do_alone(

@@ -49,8 +49,16 @@ def beside(file: Path, name: str) -> Path:
     return file.parent / name
 
 
-def open_model(model: str | Path, load: Load, stop: Stop) -> OrtSession:
-    """Open a file as ``load`` says; one thread a run unless it says more.
+def open_model(
+    model: str | Path | bytes, load: Load, stop: Stop, *, weights: Path | None = None
+) -> OrtSession:
+    """Open a model as ``load`` says; one thread a run unless it says more.
+
+    Args:
+        model: Its file, or its bytes.
+        load: What is loaded.
+        stop: Ends it.
+        weights: The folder with the files that bytes have weights in.
 
     Raises:
         InvalidRequestError: The file is no ONNX model.
@@ -63,6 +71,7 @@ def open_model(model: str | Path, load: Load, stop: Stop) -> OrtSession:
             backend=load.backend,
             device=load.device,
             threads=max(load.threads, 1),
+            weights=weights,
             stop=stop,
         )
     except OrtError as error:

@@ -6,10 +6,13 @@ repeated. So each such node is replaced, when the file is read, by nodes that ta
 numbers from a new input, a row of numbers that the caller draws. The row is read round and round
 where it is too short; nothing else of the graph changes.
 
+Where many processes open the same file, its weights stay in it: the changed graph only says where,
+so that onnxruntime maps them and the system keeps them once.
+
 Field numbers are those of onnx.proto3.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from paraudio.engines.families._protobuf import Field, WireError, block, block_head, fields, varint
@@ -20,20 +23,27 @@ NOISE_INPUT: Final = "paraudio_noise"
 _MODEL_GRAPH, _MODEL_OPSET = 7, 8
 _OPSET_DOMAIN, _OPSET_VERSION = 1, 2
 _GRAPH_NODE, _GRAPH_INITIALIZER, _GRAPH_INPUT = 1, 5, 11
-_TENSOR_LOCATION: Final = 14
+_TENSOR_TYPE, _TENSOR_RAW, _TENSOR_EXTERNAL, _TENSOR_LOCATION = 2, 9, 13, 14
+_EXTERNAL: Final = 1
 _NODE_INPUT, _NODE_OUTPUT, _NODE_OP, _NODE_ATTRIBUTE = 1, 2, 4, 5
 _ATTRIBUTE_NAME, _ATTRIBUTE_INT, _ATTRIBUTE_TYPE = 1, 3, 20
 _FLOAT, _TYPE_INT = 1, 2
+_WHOLE_NUMBERS: Final = frozenset({6, 7})
+"""Types of tensors that may be shapes, which onnxruntime must see in the graph."""
 _OLDEST_OPSET: Final = 13
 _APART: Final = 10_007
 """Where in the row each node starts behind the one before, so that no two draw the same."""
+_LEFT_FROM: Final = 1024
+"""Bytes of a tensor that is worth a mapping of its own."""
 
 
-def feed_noise(model: memoryview) -> list[bytes | memoryview] | None:
+def feed_noise(model: memoryview, left_in: str | None = None) -> list[bytes | memoryview] | None:
     """Replace the random nodes of an ONNX file by reads of `NOISE_INPUT`.
 
     Args:
         model: The whole file.
+        left_in: The name of that file, if large weights are to be left in it: whoever opens the
+            result then needs its folder.
 
     Returns:
         The changed file in pieces, most of them views of ``model``; None where there is no random
@@ -48,7 +58,7 @@ def feed_noise(model: memoryview) -> list[bytes | memoryview] | None:
     opset = 0
     for field in fields(model):
         if field.number == _MODEL_GRAPH:
-            graph = _graph(field.value)
+            graph = _graph(field, left_in)
             if graph is None:
                 return None
             graphs += 1
@@ -71,12 +81,15 @@ def _opset(field: Field) -> int:
     return found[_OPSET_VERSION].integer if _OPSET_VERSION in found else 0
 
 
-def _graph(graph: memoryview) -> list[bytes | memoryview] | None:
+def _graph(graph: Field, left_in: str | None) -> list[bytes | memoryview] | None:
     parts: list[bytes | memoryview] = []
     count = 0
-    for field in fields(graph):
-        if field.number == _GRAPH_INITIALIZER and _is_external(field.value):
-            return None
+    for field in fields(graph.value, graph.at):
+        if field.number == _GRAPH_INITIALIZER:
+            if _is_external(field.value):
+                return None
+            parts.append(field.whole if left_in is None else _left(field, left_in))
+            continue
         if field.number != _GRAPH_NODE or not _is_random(field.value):
             parts.append(field.whole)
             continue
@@ -92,6 +105,24 @@ def _graph(graph: memoryview) -> list[bytes | memoryview] | None:
 def _is_external(tensor: memoryview) -> bool:
     """Whether the values of a tensor lie in another file."""
     return any(field.number == _TENSOR_LOCATION and field.integer for field in fields(tensor))
+
+
+def _left(tensor: Field, file: str) -> bytes | memoryview:
+    """A tensor that says where in a file its values are; one that is small as it is."""
+    parts = list(fields(tensor.value, tensor.at))
+    raw = next((part for part in parts if part.number == _TENSOR_RAW), None)
+    if raw is None or len(raw.value) < _LEFT_FROM or _may_be_shape(parts):
+        return tensor.whole
+    rest: list[bytes | memoryview] = [part.whole for part in parts if part is not raw]
+    place = {"location": file, "offset": str(raw.at), "length": str(len(raw.value))}
+    rest += [
+        block(_TENSOR_EXTERNAL, block(1, name) + block(2, value)) for name, value in place.items()
+    ]
+    return block(_GRAPH_INITIALIZER, b"".join([*rest, varint(_TENSOR_LOCATION, _EXTERNAL)]))
+
+
+def _may_be_shape(tensor: Iterable[Field]) -> bool:
+    return any(part.number == _TENSOR_TYPE and part.integer in _WHOLE_NUMBERS for part in tensor)
 
 
 def _is_random(node: memoryview) -> bool:

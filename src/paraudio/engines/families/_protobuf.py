@@ -27,17 +27,23 @@ class Field:
         number: Its number in the schema.
         whole: All its bytes, key included.
         value: The bytes of a field that has a length; empty for the others.
+        at: Where ``value`` begins, in bytes from the start of the outermost message.
         integer: The value of a varint field; 0 for the others.
     """
 
     number: int
     whole: memoryview
     value: memoryview
+    at: int
     integer: int = 0
 
 
-def fields(message: memoryview) -> Iterator[Field]:
+def fields(message: memoryview, base: int = 0) -> Iterator[Field]:
     """The fields of a message, in order.
+
+    Args:
+        message: The message.
+        base: Where it begins itself, in bytes from the start of the outermost message.
 
     Raises:
         WireError: The bytes are no message.
@@ -60,7 +66,7 @@ def fields(message: memoryview) -> Iterator[Field]:
             raise WireError(f"wire type {kind} at byte {start}")
         if at > len(message):
             raise WireError(f"a field at byte {start} goes beyond the end")
-        yield Field(number, message[start:at], message[begin:at], integer)
+        yield Field(number, message[start:at], message[begin:at], base + begin, integer)
 
 
 def varint(number: int, value: int) -> bytes:

@@ -144,11 +144,17 @@ def _check_espeak(voice: str) -> None:
 def _open(file: Path, load: Load, stop: Stop) -> OrtSession:
     """Open the model with its noise as an input, where its graph can be changed so."""
     try:
-        parts = feed_noise(memoryview(file.read_bytes()))
+        parts = feed_noise(
+            memoryview(file.read_bytes()), left_in=file.name if load.shared else None
+        )
     except WireError as error:
         raise InvalidRequestError(f"path is no ONNX model: {error}", param="path") from error
     if parts is None:
         return open_model(file, load, stop)
+    if load.shared:
+        graph = b"".join(parts)
+        del parts
+        return open_model(graph, load, stop, weights=file.parent)
     with memory_file(parts) as path:
         del parts
         return open_model(path, load, stop)

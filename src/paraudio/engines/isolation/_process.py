@@ -1,7 +1,7 @@
 """The process isolation: each session in a worker process of its own.
 
-A worker holds its own copy of the weights, so it can crash or be killed and takes nothing with it
-but the call that it ran. The first worker of a model makes the load that tells capacity and voices,
+A worker makes a load of its own, so it can crash or be killed and takes nothing with it but the call
+that it ran; of files that never change, the family may map the weights, and all workers share them. The first worker of a model makes the load that tells capacity and voices,
 and then serves the model's first session.
 """
 

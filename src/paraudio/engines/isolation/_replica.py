@@ -31,8 +31,16 @@ def pickled_family(family: Family, load: Load, number: int) -> bytes:
 
 
 def portable_load(load: Load) -> Load:
-    """The load with plain dictionaries: read-only views of them cannot be pickled."""
-    return replace(load, options=dict(load.options), session_options=dict(load.session_options))
+    """The load for a worker, which is one of several if the model has more than one session.
+
+    Its dictionaries are plain: read-only views of them cannot be pickled.
+    """
+    return replace(
+        load,
+        options=dict(load.options),
+        session_options=dict(load.session_options),
+        shared=load.settled,
+    )
 
 
 def portable_job(job: Job) -> Job:
