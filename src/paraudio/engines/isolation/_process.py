@@ -1,8 +1,9 @@
 """The process isolation: each session in a worker process of its own.
 
-A worker makes a load of its own, so it can crash or be killed and takes nothing with it but the call
-that it ran; of files that never change, the family may map the weights, and all workers share them. The first worker of a model makes the load that tells capacity and voices,
-and then serves the model's first session.
+A worker makes a load of its own, so it can crash or be killed and takes nothing with it but the
+call that it ran; of files that never change the family may map the weights, and then all workers
+share them. The first worker of a model makes the load that tells capacity and voices, and then
+serves the model's first session.
 """
 
 from collections.abc import AsyncIterator, Sequence
