@@ -1,9 +1,12 @@
 """Signals that come while the program still imports what it is made of."""
 
+import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
@@ -90,3 +93,42 @@ def test_the_entry_imports_nothing_that_the_interpreter_has_not(tmp_path: Path) 
         env=environment(tmp_path, PYTHONPATH=str(Path(__file__).parents[2] / "src")),
     )
     assert done.stdout == "['paraudio', 'paraudio.cli']\n"
+
+
+@pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"])
+def test_a_server_without_standard_files_serves_and_ends(tmp_path: Path, closed: str) -> None:
+    """Nothing of ours gets one of their numbers, where others would write into it."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    server = subprocess.Popen(
+        ["/bin/sh", "-c", f'exec "$0" -m paraudio serve --port {port} {closed}', sys.executable],
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        answers(port)
+        for number in range(3):
+            assert "socket" not in os.readlink(f"/proc/{server.pid}/fd/{number}")  # noqa: PTH115
+        server.terminate()
+        assert server.wait(30) == 0
+    finally:
+        server.kill()
+        server.wait()
+
+
+def answers(port: int) -> None:
+    """Wait until a server answers there."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
+                client.sendall(b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+                assert client.recv(100).startswith(b"HTTP/1.1 200")
+                return
+        except ConnectionRefusedError:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)

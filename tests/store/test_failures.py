@@ -285,6 +285,9 @@ def test_the_home_is_the_named_one_or_the_users_own(
     monkeypatch.setenv("PARAUDIO_HOME", "~/voices")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert default_home() == Store().home == tmp_path / "voices"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PARAUDIO_HOME", "~nobody-of-that-name/voices")
+    assert default_home() == tmp_path / "~nobody-of-that-name" / "voices"
     monkeypatch.setenv("PARAUDIO_HOME", "")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     if sys.platform == "linux":

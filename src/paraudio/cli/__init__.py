@@ -20,8 +20,9 @@ def main(args: "Sequence[str] | None" = None) -> None:
     words = sys.argv[1:] if args is None else args
     try:
         # Here, not above: a Ctrl-C that comes during these imports is no traceback either.
-        from paraudio.cli._early import EarlyEnd  # noqa: PLC0415
+        from paraudio.cli._early import EarlyEnd, complete_standard_files  # noqa: PLC0415
 
+        complete_standard_files()
         early = EarlyEnd() if words[:1] == ["serve"] else None
         from paraudio.cli._main import main as begin  # noqa: PLC0415 - a second, while all is cold
     except KeyboardInterrupt:

@@ -1,7 +1,22 @@
-"""What a signal does before a server serves; imported first, and imports next to nothing."""
+"""What is set right before anything else; imported first, and imports next to nothing."""
 
 import os
 import signal
+import sys
+
+
+def complete_standard_files() -> None:
+    """Give a process that was started without some of its standard files ones that lead nowhere.
+
+    Else the next file or socket that is opened gets such a number, and what is written there.
+    """
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(number, True)
+    os.close(number)
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w")
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w")
 
 
 class EarlyEnd:

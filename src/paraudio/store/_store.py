@@ -13,7 +13,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -35,7 +35,10 @@ _SPARE: Final = 256 * 1024
 def default_home() -> Path:
     """Where the store is unless told otherwise: ``PARAUDIO_HOME``, else the user's data folder."""
     if named := os.environ.get("PARAUDIO_HOME"):
-        return Path(named).expanduser().absolute()
+        home = Path(named)
+        with suppress(RuntimeError):  # nobody of that name: a folder is called so
+            home = home.expanduser()
+        return home.absolute()
     return platformdirs.user_data_path("paraudio", appauthor=False)
 
 
