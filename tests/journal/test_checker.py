@@ -139,7 +139,6 @@ def test_a_ticket_may_leave_late_by_the_tolerance() -> None:
     assert [each.rule for each in check(story.events, tolerance_s=0.1)] == ["wait"]
 
 
-@pytest.mark.contract("beyond/g09_journal_verifiable")
 def waits(bound_s: float) -> Story:
     """A request, ticket 2, that waits for the only slot, with a bound."""
     return Story().registered(1).held(1, 0).queued(2, bound_ms=round(bound_s * 1000))
@@ -159,6 +158,7 @@ PAUSES: dict[str, tuple[Story, bool]] = {
 }
 
 
+@pytest.mark.contract("beyond/g09_journal_verifiable")
 @pytest.mark.parametrize("what", PAUSES)
 def test_a_process_that_does_not_run_is_not_late(what: str) -> None:
     story, kept = PAUSES[what]
@@ -166,6 +166,7 @@ def test_a_process_that_does_not_run_is_not_late(what: str) -> None:
     assert found == ([] if kept else ["wait"])
 
 
+@pytest.mark.contract("beyond/g09_journal_verifiable")
 @pytest.mark.parametrize("what", BROKEN)
 def test_each_rule_finds_what_breaks_it(what: str) -> None:
     rules, story = BROKEN[what]
