@@ -120,6 +120,28 @@ def test_a_server_without_standard_files_serves_and_ends(tmp_path: Path, closed:
         server.wait()
 
 
+@pytest.mark.parametrize(
+    ("words", "closed", "code", "said"),
+    [
+        ("--version", "1>&-", 0, ""),
+        ("run -m silero-vad --audio -", "0<&-", 2, "error: --audio cannot be decoded: "),
+    ],
+)
+def test_a_command_without_a_standard_file_has_an_empty_one(
+    tmp_path: Path, words: str, closed: str, code: int, said: str
+) -> None:
+    done = subprocess.run(
+        ["/bin/sh", "-c", f'exec "$0" -X dev -m paraudio {words} {closed}', sys.executable],
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=tmp_path,
+        env=environment(tmp_path),
+    )
+    assert (done.returncode, done.stderr[: len(said) or None]) == (code, said)
+
+
 def answers(port: int) -> None:
     """Wait until a server answers there."""
     deadline = time.monotonic() + 60

@@ -13,10 +13,13 @@ def complete_standard_files() -> None:
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(number, True)
     os.close(number)
+    # As the interpreter's own, these leave their descriptors open when they go.
+    if sys.stdin is None:
+        sys.stdin = os.fdopen(0, closefd=False)
     if sys.stdout is None:
-        sys.stdout = os.fdopen(1, "w")
+        sys.stdout = os.fdopen(1, "w", closefd=False)
     if sys.stderr is None:
-        sys.stderr = os.fdopen(2, "w")
+        sys.stderr = os.fdopen(2, "w", closefd=False)
 
 
 class EarlyEnd:
