@@ -2,7 +2,8 @@
 
 import math
 import zlib
-from collections.abc import Callable, Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -66,12 +67,15 @@ def subtitles(result: Result, timing: Timing) -> list[Cue]:
     return [short for cue in cues(result, timing) for short in _shortened(cue, result.words, rate)]
 
 
-def _shortened(cue: Cue, words: Iterable[Word], rate: int) -> list[Cue]:
+def _shortened(cue: Cue, words: Sequence[Word], rate: int) -> list[Cue]:
     """A cue, or its parts; the text stays as it is, also where the words have no punctuation."""
     tokens = cue.text.split()
     if len(cue.text) <= _LINE_CHARACTERS or not rate:
         return [cue]
-    within = [w for w in words if w.start / rate >= cue.start and w.end / rate <= cue.end]
+    # Words come in order, and there may be hundreds of cues and tens of thousands of words.
+    first = bisect_left(words, cue.start, key=lambda word: word.start / rate)
+    last = bisect_right(words, cue.end, first, key=lambda word: word.start / rate)
+    within = [word for word in words[first:last] if word.end / rate <= cue.end]
     if len(within) != len(tokens):
         return [cue]
     spoken = [replace(word, text=token) for word, token in zip(within, tokens, strict=True)]
