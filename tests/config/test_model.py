@@ -178,6 +178,7 @@ def test_a_wrong_default_preset_is_named_to_the_key(given: object, param: str) -
         ("/data/joe", "/data/joe"),
         ("a/b", "/srv/audio/a/b"),
         ("~/joe", str(Path("~/joe").expanduser())),
+        ("./~/joe", "/srv/audio/~/joe"),
     ],
 )
 def test_paths_start_at_the_base(given: str, absolute: str) -> None:

@@ -8,6 +8,8 @@ def expanded(text: str) -> Path:
 
     Shells do the same with the name of nobody, or with a user without a home, as in a container.
     """
+    if not text.startswith("~"):  # Path would take the one of ./~ for a home as well
+        return Path(text)
     try:
         return Path(text).expanduser()
     except RuntimeError:

@@ -166,7 +166,7 @@ class _Paths:
         if text == "" or text.startswith(STORE_PREFIX):
             return text
         if self.base is not None:
-            return str(self.base / (expanded(text) if text[0] == "~" else text))
+            return str(self.base / expanded(text))
         if not os.path.isabs(text):  # noqa: PTH117 - Path would fold the text that is shown
             key = dotted(place, self.param)
             message = f"{key} must be an absolute path here, not {shown(text)}"
