@@ -5,7 +5,6 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import Final
 
-import trio
 from quart.wrappers import Response
 
 from paraudio.engines import Job, Result, StreamEvent
@@ -22,7 +21,7 @@ from paraudio.http._render import base64_audio, off_loop, result_json, turn_json
 from paraudio.http._respond import json_answer
 from paraudio.http._sse import no_result
 from paraudio.http._warnings import note_warnings, warning_headers
-from paraudio.http._work import Done, lease, perform, start_events, timing_of
+from paraudio.http._work import Done, Measured, Watch, lease, perform, start_events, timing_of
 from paraudio.lifecycle import Unloaded
 from paraudio.spec import Json
 
@@ -47,17 +46,17 @@ async def stream_task(exchange: Exchange) -> Response:
     ask = await _read(exchange)
     async with lease(exchange, ask) as use, AsyncExitStack() as stack:
         job = await prepare(exchange.core, use, ask)
-        began = trio.current_time()
+        watch = Watch(exchange, job)
+        begun = await watch.spent(start_events(stack, use, job, ask))
         result: Result | None = None
         told: list[object] = []
-        async for event in await start_events(stack, use, job, ask):
+        async for event in Measured(exchange, job, watch, begun):
             result = event.result
             if result is None:
                 told.append(await _event(exchange, event, job))
         if result is None:
             raise no_result()
-        timing = timing_of(job, result, trio.current_time() - began)
-        exchange.core.meters.worked(use.spec.id, timing.rtf)
+        timing = timing_of(job, result, watch.spent_s)
         whole = await off_loop(exchange.core.workers, result.audio, result_json, result, timing)
         note_warnings(exchange, result)
         headers = {**timing.headers(), **warning_headers(result)}
