@@ -6,6 +6,7 @@ import threading
 
 import pytest
 import trio
+import trio.testing
 
 from paraudio.journal import Journal, Kind, Pulse
 
@@ -151,3 +152,23 @@ async def test_it_beats_in_a_thread_that_ends_with_it() -> None:
     assert pulse.due == math.inf
     # The thread has left the pulse, and is one of those that trio keeps for a while.
     assert await trio.to_thread.run_sync(threading.current_thread) in threads
+
+
+async def test_a_system_without_a_thread_to_give_costs_the_pulse_only(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    refused = trio.Event()
+
+    async def refuse(*_: object) -> None:
+        refused.set()
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(trio.to_thread, "run_sync", refuse)
+    pulse = Pulse()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(pulse.run)
+        await refused.wait()
+        await trio.testing.wait_all_tasks_blocked()
+        assert pulse.due == math.inf
+        nursery.cancel_scope.cancel()
+    assert any("can't start new thread" in line for line in caplog.messages)

@@ -11,6 +11,7 @@ system tells (Linux), a thread that slept through has a say, too: one that only 
 interpreter's lock asks for it again every few milliseconds.
 """
 
+import logging
 import re
 import resource
 import sys
@@ -22,6 +23,8 @@ from pathlib import Path
 from typing import Final
 
 import trio
+
+log = logging.getLogger(__name__)
 
 BEAT_S: Final = 0.1
 """Between two beats."""
@@ -69,13 +72,21 @@ class Pulse:
         over = threading.Event()
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(trio.to_thread.run_sync, self._beat, over)
+                nursery.start_soon(self._beat_on, over)
                 try:
                     await trio.sleep_forever()
                 finally:
                     over.set()
         finally:
             self.due = inf
+
+    async def _beat_on(self, over: threading.Event) -> None:
+        """Beat in a thread; without one nothing tells a pause from a loop that waits."""
+        try:
+            await trio.to_thread.run_sync(self._beat, over)
+        except RuntimeError as error:  # the system has no thread to give
+            self.due = inf
+            log.warning("nobody sees when the system does not run this process: %s", error)
 
     def begin(self, clock: Callable[[], float]) -> None:
         """Begin to look, by a clock that may be read in any thread."""
