@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -25,21 +25,6 @@ from paraudio.engines.worker._wire import Ancillary
 from paraudio.errors import BackendCrashedError, LoadError
 
 pytestmark = pytest.mark.process
-
-
-@pytest.fixture
-async def isolation() -> AsyncIterator[ProcessIsolation]:
-    async with open_process_isolation(hang_timeout_s=0.1) as it:
-        yield it
-
-
-@pytest.fixture
-async def session(isolation: ProcessIsolation) -> AsyncIterator[SessionHandle]:
-    model = await isolation.load(OddFamily(), odd_load())
-    it = await model.session()
-    yield it
-    await it.close()
-    await model.close()
 
 
 def is_alive(pid: int) -> bool:

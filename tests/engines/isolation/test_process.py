@@ -1,21 +1,18 @@
 """The process isolation: workers die, hang and are killed, and the server stays as it was."""
 
-import itertools
-import logging
 import os
 import signal
 import subprocess
 import sys
 import weakref
-from collections.abc import AsyncIterator
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import psutil
 import pytest
 import trio
+from tests.engines.isolation.processes import children, pid_of
 from tests.engines.odd_families import OddFamily, odd_load, say
 
 from paraudio.engines import Audio, Job, Load
@@ -26,53 +23,11 @@ from paraudio.engines.isolation import (
     SessionHandle,
     open_process_isolation,
 )
-from paraudio.engines.isolation._child import Child
 from paraudio.engines.isolation._handle import Handle
 from paraudio.engines.isolation._process_port import ProcessPort
-from paraudio.engines.worker._messages import Verb
-from paraudio.errors import (
-    BackendCrashedError,
-    BackendError,
-    InvalidRequestError,
-    LoadError,
-    ServerBusyError,
-)
+from paraudio.errors import BackendCrashedError, BackendError, InvalidRequestError, LoadError
 
 pytestmark = pytest.mark.process
-
-
-@pytest.fixture
-async def isolation() -> AsyncIterator[ProcessIsolation]:
-    async with open_process_isolation(hang_timeout_s=0.1) as it:
-        yield it
-
-
-@pytest.fixture
-async def model(isolation: ProcessIsolation) -> AsyncIterator[ModelHandle]:
-    it = await isolation.load(OddFamily(), odd_load())
-    yield it
-    await it.close()
-
-
-@pytest.fixture
-async def session(model: ModelHandle) -> AsyncIterator[SessionHandle]:
-    it = await model.session()
-    yield it
-    await it.close()
-
-
-def children() -> list[psutil.Process]:
-    return [
-        child
-        for child in psutil.Process().children(recursive=True)
-        if "paraudio.engines.worker" in child.cmdline()
-    ]
-
-
-def pid_of(session: SessionHandle) -> int:
-    assert isinstance(session, Handle)
-    assert session.pid is not None
-    return session.pid
 
 
 async def test_a_job_runs_in_a_process_of_its_own(
@@ -272,48 +227,6 @@ async def test_signals_for_everyone_do_not_end_a_worker(session: SessionHandle) 
     assert os.getpgid(first) == first
 
 
-async def test_what_a_worker_prints_is_logged_under_the_model_s_name(
-    session: SessionHandle, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO, "paraudio.worker")
-    assert (await session.run(say("print"))).text == "printed"
-    with trio.fail_after(5):
-        while len(caplog.messages) < 3:  # noqa: ASYNC110 - the pipe has its own pace
-            await trio.sleep(0.005)
-    assert caplog.messages[:2] == ["model 'odd': a word", "model 'odd': to the log"]
-    assert caplog.messages[2].startswith("model 'odd': xxx")
-
-
-async def test_what_is_no_text_is_logged_as_its_bytes(
-    session: SessionHandle, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO, "paraudio.worker")
-    await session.run(say("print bytes"))
-    with trio.fail_after(5):
-        while not caplog.messages:  # noqa: ASYNC110 - the pipe has its own pace
-            await trio.sleep(0.005)
-    assert caplog.messages == ["model 'odd': red \t\\x00\\xff\\x0dlike another line"]
-
-
-async def test_a_worker_that_floods_its_log_leaves_the_others_their_turns(
-    session: SessionHandle, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO, "paraudio.worker")
-    logged = [0]
-
-    async def take_turns() -> None:
-        with trio.fail_after(20):
-            while logged[-1] < 30_000:
-                await trio.lowlevel.checkpoint()
-                logged.append(len(caplog.records))
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(take_turns)
-        await session.run(say("flood"))
-    # Within one pass of the loop the order is by chance, so that two pieces can come in a row.
-    assert max(later - sooner for sooner, later in itertools.pairwise(logged)) <= 2 * 1024
-
-
 async def test_long_sound_and_read_only_options_reach_the_worker(
     isolation: ProcessIsolation,
 ) -> None:
@@ -376,73 +289,6 @@ async def test_what_the_simulated_family_counts_is_counted_across_workers(
     await model.close()
 
 
-@pytest.mark.parametrize(
-    ("program", "how"),
-    [
-        ("raise SystemExit('no such thing')", "ended with code 1"),
-        ("import os; os.kill(os.getpid(), 9)", "was killed by SIGKILL"),
-    ],
-)
-async def test_a_death_before_the_first_call_is_a_crash_as_any_other(
-    isolation: ProcessIsolation, monkeypatch: pytest.MonkeyPatch, program: str, how: str
-) -> None:
-    monkeypatch.setattr(
-        "paraudio.engines.isolation._child._command", lambda *_: [sys.executable, "-c", program]
-    )
-    with pytest.raises(BackendCrashedError, match=f"{how} before it took its first call"):
-        await isolation.load(OddFamily(), odd_load())
-    assert children() == []
-
-
-async def built(isolation: ProcessIsolation) -> None:
-    """Build a model and a session, and free what was built."""
-    model = await isolation.load(OddFamily(), odd_load())
-    try:
-        await model.session()
-    finally:
-        await model.close()
-
-
-@pytest.mark.parametrize("moment", ["load", "session"])
-async def test_a_death_at_any_moment_of_a_load_is_a_crash(
-    isolation: ProcessIsolation, monkeypatch: pytest.MonkeyPatch, moment: str
-) -> None:
-    call = Child.call
-
-    def killed_before(child: Child, what: str, verb: Verb, *arguments: object, **more: Any) -> Any:
-        if verb == moment:
-            os.kill(child.pid, signal.SIGKILL)
-        return call(child, what, verb, *arguments, **more)
-
-    monkeypatch.setattr(Child, "call", killed_before)
-    with pytest.raises(BackendCrashedError, match="was killed by SIGKILL"):
-        await built(isolation)
-    assert children() == []
-
-
-async def test_workers_that_die_before_their_first_call_are_restarted_ever_later(
-    session: SessionHandle, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(BackendCrashedError):
-        await session.run(say("die"))
-    started: list[float] = []
-
-    def dying(*_: object) -> list[str]:
-        started.append(trio.current_time())
-        return [sys.executable, "-c", "raise SystemExit(9)"]
-
-    with monkeypatch.context() as patched:
-        patched.setattr("paraudio.engines.isolation._child._command", dying)
-        with pytest.raises(BackendCrashedError, match="code 9"):
-            await session.restore()
-    pauses = [later - sooner for sooner, later in itertools.pairwise(started)]
-    assert len(pauses) == 2
-    assert pauses[0] >= 0.1
-    assert pauses[1] >= 0.2
-    await session.restore()
-    assert (await session.run(say("hello"))).text == "1: hello"
-
-
 def kill_and_see_it_die(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
@@ -476,68 +322,6 @@ async def test_a_session_that_is_closed_while_it_comes_back_leaves_no_worker(
     await first.close()
     await model.close()
     assert children() == []
-
-
-@pytest.mark.parametrize(
-    "lacking",
-    [
-        BlockingIOError(11, "Resource temporarily unavailable"),
-        RuntimeError("can't start new thread"),
-    ],
-    ids=["a process", "a thread"],
-)
-async def test_a_system_without_processes_to_give_is_busy_and_costs_no_descriptor(
-    isolation: ProcessIsolation, monkeypatch: pytest.MonkeyPatch, lacking: Exception
-) -> None:
-    async def refuse(*_: object, **__: object) -> None:
-        raise lacking
-
-    before = psutil.Process().num_fds()
-    monkeypatch.setattr(trio.lowlevel, "open_process", refuse)
-    with pytest.raises(ServerBusyError, match=str(lacking.args[-1])):
-        await isolation.load(OddFamily(), odd_load())
-    assert psutil.Process().num_fds() == before
-
-
-async def test_a_worker_that_starts_too_slowly_is_a_failed_load(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(
-        "paraudio.engines.isolation._child._command",
-        lambda *_: [sys.executable, "-c", "import time; time.sleep(60)"],
-    )
-    async with open_process_isolation(start_timeout_s=0.2) as isolation:
-        with trio.fail_after(5), pytest.raises(LoadError, match="TooSlowError"):
-            await isolation.load(OddFamily(), odd_load())
-
-
-async def test_a_family_that_cannot_be_pickled_is_a_failed_load(
-    isolation: ProcessIsolation,
-) -> None:
-    family = OddFamily()
-    family.extra = lambda: None  # type: ignore[attr-defined]
-    with pytest.raises(LoadError, match="pickle"):
-        await isolation.load(family, odd_load())
-
-
-async def test_workers_that_keep_dying_are_restarted_ever_later_and_then_given_up(
-    isolation: ProcessIsolation,
-) -> None:
-    family = OddFamily()
-    model = await isolation.load(family, odd_load())
-    session = await model.session()
-    family.exit_in_load = True  # from now on every new worker dies in its load
-    with pytest.raises(BackendCrashedError):
-        await session.run(say("die"))
-    began = trio.current_time()
-    with pytest.raises(BackendError, match="ended with code 7"):
-        await session.restore()
-    assert trio.current_time() - began > 0.1 + 0.2
-    family.exit_in_load = False
-    await session.restore()
-    assert (await session.run(say("hello"))).text == "1: hello"
-    await session.close()
-    await model.close()
 
 
 def test_a_worker_imports_nothing_of_the_server() -> None:
