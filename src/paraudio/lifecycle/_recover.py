@@ -11,6 +11,7 @@ from paraudio.errors import ShuttingDownError
 from paraudio.lifecycle._context import Context
 from paraudio.lifecycle._entry import Entry
 from paraudio.lifecycle._initialize import Initializer
+from paraudio.lifecycle._load import in_time
 from paraudio.lifecycle._pool import Pool
 from paraudio.lifecycle._retire import hand_over_retirement
 
@@ -24,10 +25,11 @@ class Recovery:
     longer than the hang timeout, or has to wait for a call that ignores its stop, is handed to the
     model's own task together with the lease, so that the request ends and only its slot stays out.
 
-    A session that can be neither reset nor replaced breaks its pool. Nobody new takes a session of
-    a broken pool: who is granted a slot waits, as for any load. When the last session in use has
-    come back, the pool is retired: under the lease of the first waiter, who then loads anew, or,
-    when nobody waits, under a manager's lease of the model's own.
+    A session that can be neither reset nor replaced, or not within the time that a load may take,
+    breaks its pool. Nobody new takes a session of a broken pool: who is granted a slot waits, as
+    for any load. When the last session in use has come back, the pool is retired: under the lease
+    of the first waiter, who then loads anew, or, when nobody waits, under a manager's lease of the
+    model's own.
 
     Args:
         context: The runtime's.
@@ -100,7 +102,9 @@ class Recovery:
                     lease.mark_abandoned()
                     await session.wait_idle()
                 if pool is self._entry.pool:
-                    await session.restore()
+                    # A worker that is to come back loads anew, and may hang in that as any load.
+                    with in_time(self._context, self._entry.spec):
+                        await session.restore()
         except ShuttingDownError:
             lease.release()  # what is stuck stays out of use
             return
