@@ -1,5 +1,6 @@
 """A spec that is to become a model: checked whole, privately, before anything changes."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -31,14 +32,16 @@ class Candidate:
 
         Raises:
             InvalidRequestError: The path is no such model.
-            LoadError: The family failed in another way.
+            LoadError: The family failed in another way, or what it says makes no sense.
         """
         try:
-            return await self.isolation.inspect(self.family, self.load)
+            said = await self.isolation.inspect(self.family, self.load)
+            _check_said(said, self.family)
         except ParaudioError:
             raise
         except Exception as error:
             raise LoadError(f"model {self.spec.id!r} could not be inspected: {error}") from error
+        return said
 
     def generation(self, number: int) -> Load:
         """The load of one generation."""
@@ -129,6 +132,19 @@ class Checker:
                 f"isolation {name!r} is not available here; available: {known}", param="isolation"
             )
         return isolation
+
+
+def _check_said(said: Inspection, family: Family) -> None:
+    """What a family says of a model is shown with all others, and added up: it must make sense."""
+    try:
+        json.dumps(dict(said.facts), ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the facts of family {family.name!r} are no JSON: {error}") from error
+    memory: object = said.memory
+    if not isinstance(memory, int) or memory < 0:
+        raise ValueError(
+            f"the estimate of family {family.name!r} must be a number of bytes, not {memory!r}"
+        )
 
 
 def _check_use(spec: ModelSpec, family: Family) -> None:

@@ -9,7 +9,7 @@ import trio
 
 from paraudio.admission import Claim, Lease, effective_bound_s
 from paraudio.engines.isolation import Inspection
-from paraudio.errors import ConfigError, InvalidRequestError, ParaudioError, ShuttingDownError
+from paraudio.errors import ConfigError, InvalidRequestError, ShuttingDownError
 from paraudio.lifecycle._bulk import Bulk, Unloaded
 from paraudio.lifecycle._candidate import Candidate
 from paraudio.lifecycle._context import Context
@@ -130,8 +130,8 @@ class Management:
         try:
             lease = await entry.queue.admit(Claim.MANAGER)
             await entry.hand_over(lease, operation).wait()
-        except ParaudioError as error:
-            log.warning("model %r was not loaded: %s", entry.id, error.message)
+        except Exception as error:  # whatever it is, the server has other models to serve
+            log.warning("model %r was not loaded: %s", entry.id, error)
 
     async def _look_at(self, entry: Entry, present: Present) -> None:
         candidate = entry.candidate
@@ -141,7 +141,7 @@ class Management:
                     entry.inspected(await self._inspect(candidate))
             except ShuttingDownError:
                 return
-            except (ParaudioError, OSError) as error:
+            except Exception as error:  # nothing depends on it, the server least of all
                 log.info("nothing is known of model %r until it is loaded: %s", entry.id, error)
 
     async def _inspect(self, candidate: Candidate) -> Inspection:
