@@ -6,7 +6,6 @@ temporary files is empty, its journal keeps every rule, and nothing failed that 
 
 import json
 import os
-import resource
 import secrets
 import signal
 import subprocess
@@ -16,7 +15,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import (
     AbstractContextManager,
-    AsyncExitStack,
     asynccontextmanager,
     contextmanager,
     suppress,
@@ -27,6 +25,7 @@ from typing import Any, Final, TypeVar
 
 import trio
 from tests.server.clients import Answer, Client, bodies, connected
+from tests.server.processes import command_line, marked, stands_still, workers
 from tests.server.results import End, Left, measured, note_end, row_now
 
 from paraudio.journal import Event, JournalError, check, read
@@ -208,12 +207,7 @@ class Served:
 
     def workers(self) -> list[int]:
         """Its child processes."""
-        text = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text()
-        found = {int(word) for word in text.split()}
-        for thread in Path(f"/proc/{self.pid}/task").iterdir():
-            with suppress(OSError):
-                found |= {int(word) for word in (thread / "children").read_text().split()}
-        return sorted(found)
+        return workers(self.pid)
 
     async def worker(self, name: str) -> int:
         """The one worker process of a model, which may be about to start."""
@@ -226,51 +220,11 @@ class Served:
                 await trio.sleep(0.01)
         raise AssertionError(f"model {name!r} never had a worker")
 
-    def descriptors(self) -> int:
-        """How many files it has open."""
-        return len(os.listdir(f"/proc/{self.pid}/fd"))  # noqa: PTH208 - names only
-
-    async def starve(self, stack: AsyncExitStack) -> Client:
-        """Leave it no file to open; returns a client that waits to be connected.
-
-        What it closes just now makes room for others, so clients come until one has none.
-        """
-        said = len(self.said)
-        _, most = resource.prlimit(self.pid, resource.RLIMIT_NOFILE)
-        resource.prlimit(self.pid, resource.RLIMIT_NOFILE, (self.descriptors(), most))
-        while True:
-            client = await stack.enter_async_context(await self.begin("/health/live"))
-            if not await self._serves(client, unless="(EMFILE)", since=said):
-                return client
-
-    def feed(self) -> None:
-        """Let it open files again."""
-        _, most = resource.prlimit(self.pid, resource.RLIMIT_NOFILE)
-        resource.prlimit(self.pid, resource.RLIMIT_NOFILE, (1024, most))
-
-    async def _serves(self, client: Client, *, unless: str, since: int) -> bool:
-        """Whether a client is answered before it says that word."""
-        served = False
-        with trio.fail_after(PATIENCE_S):
-            async with trio.open_nursery() as nursery:
-
-                async def answer() -> None:
-                    nonlocal served
-                    await client.answer()
-                    served = True
-                    nursery.cancel_scope.cancel()
-
-                nursery.start_soon(answer)
-                while not any(unless in line for line in self.said[since:]):  # noqa: ASYNC110
-                    await trio.sleep(0.01)
-                nursery.cancel_scope.cancel()
-        return served
-
     async def freeze(self) -> None:
         """Stop it where it stands, as a debugger or a paused container does, until SIGCONT."""
         os.kill(self.pid, signal.SIGSTOP)
         with trio.fail_after(PATIENCE_S):
-            while not _stands_still(self.pid):  # noqa: ASYNC110 - no event here
+            while not stands_still(self.pid):  # noqa: ASYNC110 - no event here
                 await trio.sleep(0.01)
 
     # Its end.
@@ -341,29 +295,6 @@ class Served:
         violations = check(events, max_loaded_models=self.max_loaded)
         assert not violations, "\n".join(map(str, violations))
         return events, [measured(trace, name, at) for name, at in self.gone]
-
-
-def _stands_still(pid: int) -> bool:
-    """Whether every thread of a process has been stopped."""
-    states = (task.read_text() for task in Path(f"/proc/{pid}/task").glob("*/stat"))
-    return all(text.rpartition(")")[2].split()[0] == "T" for text in states)
-
-
-def command_line(pid: int) -> str:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
-    return ""
-
-
-def marked(mark: str) -> list[str]:
-    """The processes, by their command lines, that were started with a mark in their environment."""
-    found = []
-    for place in Path("/proc").iterdir():
-        if place.name.isdigit():
-            with suppress(OSError):
-                if mark.encode() in (place / "environ").read_bytes():
-                    found.append(f"{place.name} {command_line(int(place.name))}")
-    return found
 
 
 def environment(folder: Path, mark: str, more: Mapping[str, str]) -> dict[str, str]:

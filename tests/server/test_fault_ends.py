@@ -14,6 +14,7 @@ from typing import Final
 import pytest
 from tests.server.harness import serving
 from tests.server.situations import STATES, Situation, models, situation
+from tests.server.starving import starve
 
 pytestmark = [pytest.mark.process, pytest.mark.contract("beyond/g05_bounded_shutdown")]
 
@@ -45,7 +46,7 @@ async def journal_disk_full(at: Situation, stack: AsyncExitStack) -> None:
 
 async def no_descriptors(at: Situation, stack: AsyncExitStack) -> None:
     """No file can be opened, and somebody waits to be connected."""
-    await at.served.starve(stack)
+    await starve(at.served, stack)
 
 
 STRIKES: Final[dict[str, tuple[Strike, str]]] = {

@@ -18,6 +18,7 @@ from tests.server import test_live as live
 from tests.server.clients import Client
 from tests.server.harness import Served, serving, simulated
 from tests.server.leaks import assert_nothing_left, held
+from tests.server.starving import feed, starve
 from tests.server.test_realtime import talking
 
 pytestmark = pytest.mark.process
@@ -180,10 +181,10 @@ async def test_a_stream_goes_on_where_no_file_can_be_opened(tmp_path: Path, kind
         served.may_fail = True
         async with streaming(served, kind) as stream:
             async with AsyncExitStack() as stack:
-                waiting = await served.starve(stack)
+                waiting = await starve(served, stack)
                 with trio.fail_after(30):
                     await stream.finish()
-                served.feed()
+                feed(served)
                 assert (await waiting.answer()).status == 200
             stream.leave()
         await usable(served)

@@ -22,6 +22,7 @@ from tests.server.harness import Served, serving, simulated, started
 from tests.server.leaks import assert_no_thread_left, assert_nothing_left, held, threads
 from tests.server.results import note_left
 from tests.server.situations import STATES, Situation, models, situation, told
+from tests.server.starving import feed, starve
 
 pytestmark = pytest.mark.process
 
@@ -120,9 +121,9 @@ async def journal_disk_full(at: Situation) -> None:
 async def no_descriptors(at: Situation) -> None:
     """No file can be opened: what is connected is served; who connects waits, and is served."""
     async with AsyncExitStack() as stack:
-        waiting = await at.served.starve(stack)
+        waiting = await starve(at.served, stack)
         assert await told(at.client) == "200"
-        at.served.feed()
+        feed(at.served)
         assert await told(waiting) == "200"
 
 

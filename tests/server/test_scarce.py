@@ -7,6 +7,7 @@ import pytest
 from tests.server.clients import bodies
 from tests.server.harness import serving, simulated
 from tests.server.leaks import assert_nothing_left, held
+from tests.server.processes import descriptors
 
 pytestmark = pytest.mark.process
 
@@ -19,7 +20,7 @@ async def test_a_load_without_descriptors_is_503_and_the_model_loads_when_there_
         assert (await served.post("/v1/models/unload", {"id": "sim"})).status == 200
         async with await served.begin("/health/live") as client:
             await client.answer()
-            before, count = held(served.pid), served.descriptors()
+            before, count = held(served.pid), descriptors(served.pid)
             _, most = resource.prlimit(served.pid, resource.RLIMIT_NOFILE)
             # A worker takes several of them, and any may be the first that is not there.
             for spare in (0, 1, 2, 3, 4, 6):
