@@ -296,6 +296,7 @@ async def open_stage(
         ) as isolation,
         trio.open_nursery() as nursery,
     ):
+        wrapped: Isolation = isolation if wrap is None else wrap(isolation)
         runtime = Runtime(
             RuntimeSettings(
                 parallel_jobs=parallel_jobs,
@@ -307,7 +308,7 @@ async def open_stage(
                 min_free_memory_mb=min_free_memory_mb,
             ),
             families={"simulated": family or SimulatedFamily()},
-            isolations={"thread": isolation if wrap is None else wrap(isolation)},
+            isolations={"thread": wrapped, "process": wrapped},
             record=record,
             revision=lambda: len(journal),
             free_memory=free_memory,

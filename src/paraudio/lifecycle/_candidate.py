@@ -20,12 +20,14 @@ class Candidate:
         family: Its family.
         isolation: What runs the family's code.
         load: What the family will be asked to load, with every option filled in.
+        loads: How often it is loaded: once, or for each session in a process of its own.
     """
 
     spec: ModelSpec
     family: Family
     isolation: Isolation
     load: Load
+    loads: int
 
     async def inspect(self) -> Inspection:
         """Let the family look at the files.
@@ -95,7 +97,9 @@ class Checker:
             threads=self._settings.threads,
             model_id=spec.id,
         )
-        return Candidate(spec, family, self._isolation(spec, family), load)
+        isolation = self._isolation(spec, family)
+        loads = spec.slots if isolation == "process" else 1
+        return Candidate(spec, family, self._isolations[isolation], load, loads)
 
     def _check_slots(self, slots: object) -> None:
         if isinstance(slots, bool) or not isinstance(slots, int) or not 1 <= slots <= MAX_SLOTS:
@@ -117,7 +121,7 @@ class Checker:
             )
         return family
 
-    def _isolation(self, spec: ModelSpec, family: Family) -> Isolation:
+    def _isolation(self, spec: ModelSpec, family: Family) -> IsolationName:
         if None not in (spec.isolation, family.isolation) and spec.isolation != family.isolation:
             raise InvalidRequestError(
                 f"isolation must be {family.isolation!r} for family {family.name!r}, "
@@ -125,13 +129,12 @@ class Checker:
                 param="isolation",
             )
         name = spec.isolation or family.isolation or self._settings.isolation
-        isolation = self._isolations.get(name)
-        if isolation is None:
+        if name not in self._isolations:
             known = ", ".join(sorted(self._isolations)) or "none"
             raise InvalidRequestError(
                 f"isolation {name!r} is not available here; available: {known}", param="isolation"
             )
-        return isolation
+        return name
 
 
 def _check_said(said: Inspection, family: Family) -> None:

@@ -108,7 +108,7 @@ class Guard:
         inspection = entry.inspection
         if not self._headroom or inspection is None:
             return
-        need = inspection.memory
+        need = inspection.memory * entry.candidate.loads
 
         def enough() -> bool:
             if need + self._headroom + self._reserved() <= self._free_memory():
