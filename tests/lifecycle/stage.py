@@ -13,7 +13,7 @@ from paraudio.engines.isolation import Isolation
 from paraudio.errors import ParaudioError
 from paraudio.journal import Checker, Event, Kind, Violation
 from paraudio.lifecycle import ModelSnapshot, Runtime, RuntimeSettings, Unloaded, Use
-from paraudio.spec import Json, ModelSpec
+from paraudio.spec import IsolationName, Json, ModelSpec
 from paraudio.testing import Gates, VirtualIsolation, open_virtual_isolation
 
 LOAD_OPTIONS = {option.name for option in SimulatedFamily.load_options}
@@ -275,6 +275,7 @@ async def open_stage(
     free_memory: Callable[[], int] = lambda: 2**40,
     family: Family | None = None,
     wrap: Callable[[Isolation], Isolation] | None = None,
+    isolations: Sequence[IsolationName] = ("thread",),
     busy_timeout_ms: int = 300_000,
     max_queued_requests: int = 0,
     max_loaded_models: int = 0,
@@ -308,7 +309,7 @@ async def open_stage(
                 min_free_memory_mb=min_free_memory_mb,
             ),
             families={"simulated": family or SimulatedFamily()},
-            isolations={"thread": wrapped, "process": wrapped},
+            isolations=dict.fromkeys(isolations, wrapped),
             record=record,
             revision=lambda: len(journal),
             free_memory=free_memory,

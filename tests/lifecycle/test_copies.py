@@ -19,7 +19,11 @@ async def test_sessions_in_processes_of_their_own_need_the_memory_of_as_many_loa
     model = replace(spec("a", 3, memory_mb=200), isolation=isolation)
     one = replace(spec("b", memory_mb=200), isolation=isolation)
     async with open_stage(
-        model, one, min_free_memory_mb=100, free_memory=lambda: 699 * MIB
+        model,
+        one,
+        isolations=[isolation],
+        min_free_memory_mb=100,
+        free_memory=lambda: 699 * MIB,
     ) as stage:
         await stage.ask("several", "a")
         await stage.ask("one", "b")
