@@ -46,6 +46,22 @@ class InvalidRequestError(ParaudioError):
     type = "invalid_request_error"
     code = "invalid_request_error"
 
+    def call_it(self, param: str) -> Self:
+        """Call the field by another word, also in the message where that begins with the old one.
+
+        Args:
+            param: The word that the caller has for it.
+
+        Returns:
+            This error.
+        """
+        word, space, rest = self.message.partition(" ")
+        if word == self.param:
+            self.message = param + space + rest
+            self.args = (self.message,)
+        self.param = param
+        return self
+
 
 class BadHttpError(InvalidRequestError):
     """What came is no HTTP, or HTTP that two readers could take for two things."""

@@ -134,9 +134,8 @@ async def _run(use: Use, job: Job) -> Result:
     try:
         return await use.run(job)
     except InvalidRequestError as error:
-        word, space, rest = error.message.partition(" ")
-        if word == error.param and word in _FLAGS:
-            error.message = _FLAGS[word] + space + rest
+        if error.param in _FLAGS:
+            error.call_it(_FLAGS[error.param])
         raise
 
 

@@ -50,16 +50,6 @@ def refusal(param: str, wants: str, value: object) -> InvalidRequestError:
     return InvalidRequestError(f"{param} must be {wants}, not {shown(value)}", param=param)
 
 
-def refusal_as(error: InvalidRequestError, param: str) -> InvalidRequestError:
-    """The same error with another word for the field, in its message too."""
-    word, space, rest = error.message.partition(" ")
-    if word == error.param:
-        error.message = param + space + rest
-        error.args = (error.message,)
-    error.param = param
-    return error
-
-
 def missing(param: str, wants: str) -> InvalidRequestError:
     """The error for a field that must be there."""
     return InvalidRequestError(f"{param} is missing: it must be {wants}", param=param)

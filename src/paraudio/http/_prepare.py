@@ -11,7 +11,7 @@ from paraudio.engines import Audio, Job, Voice, check_options
 from paraudio.errors import InvalidRequestError
 from paraudio.http._ask import Ask
 from paraudio.http._core import Core
-from paraudio.http._fields import refusal, refusal_as
+from paraudio.http._fields import refusal
 from paraudio.http._voices import VoiceAsk, confirm, no_imitation, resolve
 from paraudio.http._workers import check_cancelled
 from paraudio.lifecycle import Use
@@ -136,7 +136,7 @@ def _options(core: Core, spec: ModelSpec, ask: Ask) -> dict[str, Json]:
         name = (error.param or "").removeprefix(f"{param}.")
         if name in hints and name not in ask.options:
             # It did not come as an option, but in a field of its own.
-            raise refusal_as(error, ask.called(name)) from None
+            raise error.call_it(ask.called(name)) from None
         raise
 
 

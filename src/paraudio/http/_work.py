@@ -16,7 +16,6 @@ from paraudio.engines import Audio, Job, Result, StreamEvent
 from paraudio.errors import InvalidRequestError
 from paraudio.http._ask import Ask
 from paraudio.http._exchange import Exchange
-from paraudio.http._fields import refusal_as
 from paraudio.http._prepare import prepare
 from paraudio.http._render import Timing
 from paraudio.http._sse import Frames, no_result, streamed
@@ -258,4 +257,4 @@ def timing_of(job: Job, result: Result, wall_s: float, first_s: float | None = N
 
 def named(error: InvalidRequestError, ask: Ask) -> InvalidRequestError:
     """The same error with the request's own word for the field, in its message too."""
-    return error if error.param is None else refusal_as(error, ask.called(error.param))
+    return error if error.param is None else error.call_it(ask.called(error.param))
