@@ -9,6 +9,7 @@ import psutil
 import pytest
 import trio
 from tests.engines.families.tiny_voices import load_of
+from tests.engines.isolation.processes import pid_of
 
 from paraudio.engines import Job, Samples, Stop
 from paraudio.engines.families.piper_tts import PiperTtsFamily, PiperTtsModel
@@ -70,8 +71,7 @@ async def test_voice_can_be_stopped_and_shared(joe: Path) -> None:
 
 def maps_weights(session: SessionHandle) -> bool:
     """Whether the worker of a session has a file of weights in its memory."""
-    pid: int = getattr(session, "pid")  # noqa: B009 - only those in processes have one
-    return ".onnx" in Path(f"/proc/{pid}/maps").read_text(encoding="utf-8")
+    return ".onnx" in Path(f"/proc/{pid_of(session)}/maps").read_text(encoding="utf-8")
 
 
 @pytest.mark.process
