@@ -324,10 +324,18 @@ class Bench:
             raise BrokenError(f"{call} did not wait for {what}: it ended {early:.2f} s too early")
 
     def in_order(self, *calls: Call) -> None:
-        """Make sure that calls ended in that order."""
+        """Make sure that calls ended in that order.
+
+        Raises:
+            TooSlowError: They ended so close to each other that the order in which we came to their
+                answers may be our own.
+        """
         for first, second in pairwise(calls):
-            if second.ended_at < first.ended_at:
+            early = first.ended_at - second.ended_at
+            if early > self.unit_s / 4:
                 raise BrokenError(f"{second} ended before {first}, which came first")
+            if early > 0:
+                raise TooSlowError(f"{second} ended together with {first}, which came first")
 
     def expect(self, condition: object, message: str) -> None:
         """Make sure of anything else."""

@@ -28,8 +28,8 @@ async def a_request_leaves_at_its_bound(bench: Bench) -> None:
     """503 at the bound, not before; who runs goes on."""
     hold = await fill(bench, 6)
     call = bench.run("a", bound_ms=bench.ms(2.5))
+    await bench.meanwhile(call, hold)
     await bench.refused(call, "server_busy")
-    bench.still(hold)
     _full_wait(bench, call, hold, 2.5)
     await bench.served(hold)
     await bench.settled("a", "ready")
@@ -67,8 +67,8 @@ async def overdue_holders_are_not_waited_for(bench: Bench) -> None:
     hold = await fill(bench, 8)
     await bench.pass_time(trio.current_time() + 2 * bench.unit_s)
     hopeless = bench.run("a", bound_ms=bench.ms(1.5))
+    await bench.meanwhile(hopeless, hold)
     await bench.refused(hopeless, "server_busy")
-    bench.still(hold)
     if hopeless.ended_at > bench.after(hopeless, 1.5):
         raise TooSlowError(f"{hopeless} waited, though all slots were held for longer than that")
     patient = bench.run("a", bound_ms=bench.ms(60))
