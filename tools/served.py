@@ -2,11 +2,12 @@
 
 import json
 import os
+import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -29,11 +30,11 @@ WARM: Final = 15
 """Samples in a third of a run that is long enough to judge: before that it warms up."""
 GROWTH: Final = 1.05
 """How much more memory the last third of the run may have than the second."""
-
 GROWTH_MB: Final = 8.0
 """What a short run may have beside that: the journal's ring in memory fills up once."""
 
 COUNTERS: Final = ("active_slots", "queued_requests", "queued_managers", "stuck_slots")
+_LISTENING: Final = re.compile(rb"listening on \S+:(\d+)\s")
 SHARED: Final = Path("/dev/shm")  # noqa: S108 - where shared memory is
 
 
@@ -101,21 +102,19 @@ class Server:
     """One server of this environment, with its files in a folder of its own.
 
     Attributes:
-        port: Where it listens on this machine.
+        port: Where it listens on this machine; 0 until `wait_listening`.
         process: It.
     """
 
     def __init__(self, folder: Path, journal: Path, settings: Mapping[str, Any]) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
+        self.port = 0
         self._journal = journal
         self._log = folder / "log"
         self._spool = folder / "tmp"
         self._spool.mkdir()
         self._shared = set(SHARED.iterdir()) if SHARED.exists() else set()
         config = folder / "server.json"
-        own = {"port": self.port, "journal": str(journal)}
+        own = {"port": 0, "journal": str(journal)}
         config.write_text(json.dumps({**settings, **own}), encoding="utf-8")
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
@@ -124,6 +123,19 @@ class Server:
                 stderr=log,
                 env={**os.environ, "TMPDIR": str(self._spool)},
             )
+
+    def wait_listening(self) -> None:
+        """Poll its log until it tells where it listens; blocks.
+
+        Raises:
+            TimeoutError: It does not, or has ended.
+        """
+        deadline = time.monotonic() + READY_WITHIN_S
+        while not (found := _LISTENING.search(self._log.read_bytes())):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise TimeoutError("the server does not listen")
+            time.sleep(0.05)
+        self.port = int(found[1])
 
     async def wait_ready(self, http: httpx.AsyncClient) -> None:
         """Poll until it is ready."""
@@ -185,7 +197,7 @@ class Server:
 
 @contextmanager
 def serving(settings: Mapping[str, Any], journal: Path | None = None) -> Iterator[Server]:
-    """Start a server, and leave nothing of it.
+    """Start a server, wait until it listens, and leave nothing of it.
 
     Args:
         settings: Its configuration; the port and the journal are added.
@@ -194,6 +206,7 @@ def serving(settings: Mapping[str, Any], journal: Path | None = None) -> Iterato
     with tempfile.TemporaryDirectory(prefix="paraudio-tool-") as folder:
         server = Server(Path(folder), journal or Path(folder) / "journal.jsonl", settings)
         try:
+            server.wait_listening()
             yield server
         finally:
             server.kill()

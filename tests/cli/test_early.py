@@ -98,11 +98,10 @@ def test_the_entry_imports_nothing_that_the_interpreter_has_not(tmp_path: Path) 
 @pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"])
 def test_a_server_without_standard_files_serves_and_ends(tmp_path: Path, closed: str) -> None:
     """Nothing of ours gets one of their numbers, where others would write into it."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    place = tmp_path / "socket"
+    command = f'exec "$0" -m paraudio serve --bind unix:{place} {closed}'
     server = subprocess.Popen(
-        ["/bin/sh", "-c", f'exec "$0" -m paraudio serve --port {port} {closed}', sys.executable],
+        ["/bin/sh", "-c", command, sys.executable],
         cwd=tmp_path,
         env=environment(tmp_path),
         stdin=subprocess.DEVNULL,
@@ -110,7 +109,7 @@ def test_a_server_without_standard_files_serves_and_ends(tmp_path: Path, closed:
         stderr=subprocess.DEVNULL,
     )
     try:
-        answers(port)
+        answers(place)
         for number in range(3):
             assert "socket" not in os.readlink(f"/proc/{server.pid}/fd/{number}")  # noqa: PTH115
         server.terminate()
@@ -142,15 +141,18 @@ def test_a_command_without_a_standard_file_has_an_empty_one(
     assert (done.returncode, done.stderr[: len(said) or None]) == (code, said)
 
 
-def answers(port: int) -> None:
+def answers(place: Path) -> None:
     """Wait until a server answers there."""
     deadline = time.monotonic() + 60
     while True:
-        try:
-            with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
-                client.sendall(b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n")
-                assert client.recv(100).startswith(b"HTTP/1.1 200")
-                return
-        except ConnectionRefusedError:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(60)
+            try:
+                client.connect(str(place))
+            except (FileNotFoundError, ConnectionRefusedError):
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+                continue
+            client.sendall(b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert client.recv(100).startswith(b"HTTP/1.1 200")
+            return
