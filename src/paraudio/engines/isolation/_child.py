@@ -41,7 +41,7 @@ _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 """What would change how other lines of the log look, or hide a part of this one."""
 _PIECE: Final = 2 * 1024
-"""Bytes of output that are logged in one step, which nobody else has a turn in."""
+"""Bytes of output that are logged in one step, within which nobody else has a turn."""
 
 
 class Child:

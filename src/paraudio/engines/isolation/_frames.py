@@ -19,7 +19,8 @@ async def send_message(sock: trio.socket.SocketType, message: object) -> None:
     """Send a message.
 
     Raises:
-        OSError: The other end is gone.
+        ConnectionError: The other end is gone.
+        OSError: The system could not send it, or not all of it.
         Exception: Something in the message cannot be pickled; nothing was sent.
 
     Cancelled: part of the message may have been sent; the connection is of no more use.

@@ -19,7 +19,7 @@ from paraudio.engines.worker import Done, Reply
 T = TypeVar("T")
 
 LATE_S: Final = 0.1
-"""By how much more than that a process that runs does not miss a deadline."""
+"""A process that runs is not later than this for a deadline, in seconds."""
 
 
 class Abandoned:
