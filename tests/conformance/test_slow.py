@@ -1,4 +1,4 @@
-"""A client that is slow itself costs time, and no wrong verdict."""
+"""A client that is slow itself, or a server that fails at first, costs no wrong verdict."""
 
 from typing import Any
 from unittest.mock import Mock
@@ -7,11 +7,11 @@ import pytest
 import trio
 from tests.conformance.inside import serving
 
-from paraudio.conformance import Verdict, conform
+from paraudio.conformance import Verdict, _runner, conform
 from paraudio.conformance._bench import Bench
 from paraudio.conformance._verdicts import BrokenError, TooSlowError
 from paraudio.conformance._watch import Row
-from paraudio.conformance._wire import Call
+from paraudio.conformance._wire import Answer, Call, Wire
 
 UNIT_S = 0.05
 LONGER_THAN_ANY_STAGE = 10
@@ -62,3 +62,36 @@ def test_answers_that_come_together_tell_no_order(
     else:
         with pytest.raises(error, match="which came first"):
             bench.in_order(*calls)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (Answer(503, {}, b'{"error": {"message": "no memory"}}'), "503: no memory"),
+        (BrokenError("POST /v1/models/load: no answer, ReadError"), "no answer, ReadError"),
+        (None, "no answer within 0.1 s"),
+    ],
+)
+async def test_a_server_that_loads_nothing_is_not_taken_for_a_serial_one(
+    answer: Answer | BrokenError | None, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class FailingWire(Wire):
+        """A server whose very first load comes to nothing."""
+
+        async def ask(self, method: str, path: str, body: Any = None) -> Answer:
+            if path != "/v1/models/load":
+                return await super().ask(method, path, body)
+            if isinstance(answer, BrokenError):
+                raise answer
+            if answer is None:
+                await trio.sleep_forever()
+            return answer
+
+    monkeypatch.setattr(_runner, "Wire", FailingWire)
+    monkeypatch.setattr(_runner, "_CLEAN_S", 0.1)
+    async with serving() as url:
+        with trio.fail_after(20):
+            report = await conform(url, only=["startup/no_flag_*"], unit_s=UNIT_S)
+    assert {each.verdict for each in report.results} == {Verdict.NOT_APPLICABLE}
+    assert all(reason in each.reason for each in report.results)
+    assert report.policy == "unknown"

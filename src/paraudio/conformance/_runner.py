@@ -300,6 +300,17 @@ def _is_list(answer: Answer) -> bool:
 
 
 async def _try_to_manage(wire: Wire, name: str) -> _Server:
+    """Register a model: what a server that cannot do that does otherwise tells nothing."""
+    try:
+        with trio.fail_after(_CLEAN_S):
+            return await _policy(wire, name)
+    except BrokenError as error:
+        return _closed(f"a simulated model cannot be loaded here: {error}")
+    except trio.TooSlowError:
+        return _closed(f"a simulated model cannot be loaded here: no answer within {_CLEAN_S:g} s")
+
+
+async def _policy(wire: Wire, name: str) -> _Server:
     model = {"id": name, "family": "simulated", "path": "/one", "task": "tts"}
     several = await wire.ask("POST", "/v1/models/load", {**model, "slots": 2})
     answer = several
@@ -307,9 +318,13 @@ async def _try_to_manage(wire: Wire, name: str) -> _Server:
         answer = await wire.ask("POST", "/v1/models/load", model)
     await wire.ask("POST", "/v1/tasks/unload_models", {"model_ids": [name]})
     if answer.status in (401, 403, 404, 405):
-        return _Server(parallel=False, closed=f"models cannot be managed here: {answer.said}")
+        return _closed(f"models cannot be managed here: {answer.said}")
     if answer.status == 400:
-        return _Server(
-            parallel=False, closed=f"no simulated model can be registered: {answer.said}"
-        )
+        return _closed(f"no simulated model can be registered: {answer.said}")
+    if answer.status != 200:
+        return _closed(f"a simulated model cannot be loaded here: {answer.said}")
     return _Server(parallel=several.status == 200)
+
+
+def _closed(reason: str) -> _Server:
+    return _Server(parallel=False, closed=reason)
