@@ -20,7 +20,7 @@ from paraudio.http._prepare import prepare
 from paraudio.http._render import base64_audio, off_loop, result_json, turn_json
 from paraudio.http._respond import json_answer
 from paraudio.http._sse import no_result
-from paraudio.http._warnings import note_warnings, warning_headers
+from paraudio.http._warnings import warning_headers
 from paraudio.http._work import Done, Measured, Watch, lease, perform, start_events, timing_of
 from paraudio.lifecycle import Unloaded
 from paraudio.spec import Json
@@ -58,7 +58,6 @@ async def stream_task(exchange: Exchange) -> Response:
             raise no_result()
         timing = timing_of(job, result, watch.spent_s)
         whole = await off_loop(exchange.core.workers, result.audio, result_json, result, timing)
-        note_warnings(exchange, result)
         headers = {**timing.headers(), **warning_headers(result)}
         return json_answer({"events": told, "result": whole}, headers=headers)
 

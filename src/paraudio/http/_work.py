@@ -173,7 +173,7 @@ class Watch:
 
 
 class Measured:
-    """The events of a stream; the work is measured, and its result as it passes."""
+    """The events of a stream; the work is measured, and the result and its warnings noted."""
 
     def __init__(
         self, exchange: Exchange, job: Job, watch: Watch, events: AsyncIterator[StreamEvent]
