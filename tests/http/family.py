@@ -1,8 +1,9 @@
-"""A family whose results a test writes; it runs in threads, and neither streams nor batches."""
+"""Families whose results a test writes; they run in threads, and batch nothing."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-from paraudio.engines import Job, Load, Option, Result, Stop
+from paraudio.engines import Job, Load, Option, Piece, Result, Stop, StreamEvent
+from paraudio.errors import InvalidRequestError
 from paraudio.spec import IsolationName, Json, Task
 
 Make = Callable[[Job], Result]
@@ -84,3 +85,29 @@ class ScriptedFamily:
 
     def close(self) -> None:
         pass
+
+
+class Mute(ScriptedSession):
+    """Takes whatever comes, and ends as the test says."""
+
+    ends: tuple[StreamEvent, ...] = ()
+
+    def begin(self, job: Job, stop: Stop) -> None:
+        del stop
+        if job.voice.name == "hoarse":
+            raise InvalidRequestError("name must be a voice that can speak", param="name")
+
+    def feed(self, piece: Piece, stop: Stop) -> Sequence[StreamEvent]:
+        del piece, stop
+        return ()
+
+    def finish(self, stop: Stop) -> Sequence[StreamEvent]:
+        del stop
+        return self.ends
+
+
+class MuteFamily(ScriptedFamily):
+    """Its sessions are mute."""
+
+    def session(self) -> ScriptedSession:
+        return Mute(self.make)

@@ -93,3 +93,35 @@ async def whole(world: World, *pieces: bytes, path: str = LISTEN, **query: Any) 
     assert call.error is None, call.error
     assert call.reply.status == 200, call.reply.body
     return call.reply.events()
+
+
+def kinds(events: list[Any]) -> list[str]:
+    """The types of events, and the end mark."""
+    return [event if event == "[DONE]" else event["type"] for event in events]
+
+
+async def failed(world: World, call: Any) -> dict[str, Any]:
+    """The error event that a stream ended with, which was its last."""
+    await call.ended.wait()
+    assert call.error is None
+    assert call.reply.complete
+    assert b"[DONE]" not in call.reply.body
+    assert b"done" not in call.reply.body
+    last: dict[str, Any] = call.reply.events()[-1]
+    assert last["type"] == "error"
+    assert world.idle()
+    error: dict[str, Any] = last["error"]
+    assert set(error) == {"message", "type", "code", "param"}
+    return error
+
+
+async def refused(world: World, path: str = LISTEN, **query: Any) -> tuple[int, str | None]:
+    """Ask for what is refused before anything is read."""
+    call = start(world, path, **query)
+    call.say(b"x")
+    await call.ended.wait()
+    error = call.reply.error()
+    assert call.unread == 1
+    assert world.idle()
+    param: str | None = error["param"]
+    return call.reply.status, param

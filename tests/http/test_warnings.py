@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 from tests.http.conftest import EARS, OpenWorld, spec
-from tests.http.family import ScriptedFamily
+from tests.http.family import Mute, MuteFamily, ScriptedFamily
 from tests.http.live import SPEAK, whole
 from tests.http.sounds import RATE, sound_file, tone
-from tests.http.test_live import Mute, MuteFamily
 
 from paraudio.engines import Audio, Result, StreamEvent
 
