@@ -16,8 +16,8 @@ MIB = 2**20
 async def test_sessions_in_processes_of_their_own_need_the_memory_of_as_many_loads(
     autojump_clock: MockClock, isolation: IsolationName, fits: bool
 ) -> None:
-    model = replace(spec("a", 3, memory_mb=200), isolation=isolation)
-    one = replace(spec("b", memory_mb=200), isolation=isolation)
+    model = replace(spec("a", 3, memory_mb=400), isolation=isolation)
+    one = replace(spec("b", memory_mb=400), isolation=isolation)
     async with open_stage(
         model,
         one,
@@ -30,4 +30,4 @@ async def test_sessions_in_processes_of_their_own_need_the_memory_of_as_many_loa
         ends = {name: what for name, (what, _) in stage.ends().items()}
         assert ends == {"several": "done" if fits else "insufficient_memory", "one": "done"}
         if not fits:
-            assert "'a' needs about 600 MiB" in stage.errors["several"].message
+            assert "'a' needs about 1200 MiB" in stage.errors["several"].message
