@@ -1,4 +1,4 @@
-"""Sessions whose way back never ends: it has the time of a load, and then their pool goes."""
+"""Sessions that do not come back, or not in the time of a load: their pool goes, whoever waits."""
 
 from dataclasses import replace
 
@@ -65,3 +65,19 @@ async def test_a_reset_that_never_ends_does_not_keep_the_slot_for_ever(
         gate.open()
         await stage.pass_time(1)
         assert stage.model("a").abandoned_calls == 0
+
+
+async def test_a_refused_change_behind_the_last_user_of_a_broken_pool_retires_it(
+    autojump_clock: MockClock,
+) -> None:
+    model = spec("a", 2, fail_clone=3, run_ms=1000, capacity=2)
+    async with open_stage(model, hang_timeout_s=HANG_S, can_kill=True) as stage:
+        await stage.ask("r", "a")
+        await stage.register("wrong", replace(model, slots=4))
+        stage.isolation.crash("a", session=1)
+        await stage.done()
+        assert stage.errors["wrong"].param == "slots"
+        assert stage.retirements() == [("a", "broken")]
+        assert (stage.model("a").state, stage.model("a").slots) == ("unloaded", 2)
+        assert stage.gates.count("close_model") == 1
+        stage.assert_quiet()

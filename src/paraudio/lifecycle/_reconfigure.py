@@ -37,8 +37,8 @@ class Reconfiguration:
     async def run(self, lease: Lease) -> bool:
         """Replace the configuration and load it; or only load, when nothing changed.
 
-        Until the commit a refusal leaves pool, count, metadata and residency exactly as they were.
-        After it the new configuration stays, loaded or not.
+        Until the commit a refusal leaves count, metadata and residency exactly as they were, and
+        the pool too unless it is broken. After it the new configuration stays, loaded or not.
 
         Returns:
             Whether anything changed.
@@ -53,19 +53,22 @@ class Reconfiguration:
             return False
         if self.entry.state is State.READY:
             self.entry.move(Trigger.RECONFIGURE)
-        await self._check_capacity()
+        await self._check_capacity(lease.ticket)
         await retire(self.context, self.entry, lease.ticket, "reconfigure")
         self.entry.commit(lease, self.candidate, self.inspection)
         await self._load(lease)
         return True
 
-    async def _check_capacity(self) -> None:
+    async def _check_capacity(self, ticket: int) -> None:
         """Refuse too many slots while everything is as it was, and put the state back."""
         try:
             if self.candidate.spec.slots > 1:
                 check_capacity(self.entry.id, await self._capacity(), self.candidate.spec.slots)
         except BaseException:
             self._undo(Trigger.KEEP)
+            if self.entry.usable_pool is None:
+                # The last user of a broken pool has left it to this change to retire.
+                await retire(self.context, self.entry, ticket, "broken")
             raise
 
     async def _capacity(self) -> int:
