@@ -27,7 +27,7 @@ from typing import Any, Final
 import httpx
 import psutil
 import trio
-import trustme
+from tests.certificates import certified
 from tools.attackers import ATTACKS, Attacker, Target
 from tools.served import Levels, Server, Tally, serving
 
@@ -111,19 +111,14 @@ async def load(args: argparse.Namespace, server: Server, trusted: ssl.SSLContext
 
 
 @contextmanager
-def certified(*, wanted: bool) -> Iterator[tuple[dict[str, Any], ssl.SSLContext | None]]:
+def certificates(*, wanted: bool) -> Iterator[tuple[dict[str, Any], ssl.SSLContext | None]]:
     """Settings for TLS, and who trusts them; nothing of both where it is not wanted."""
     if not wanted:
         yield {}, None
         return
     with tempfile.TemporaryDirectory(prefix="paraudio-tool-") as folder:
-        authority, cert, key = trustme.CA(), Path(folder) / "cert.pem", Path(folder) / "key.pem"
-        own = authority.issue_cert("localhost")
-        own.private_key_pem.write_to_path(key)
-        cert.write_bytes(b"".join(blob.bytes() for blob in own.cert_chain_pems))
-        trusted = ssl.create_default_context()
-        authority.configure_trust(trusted)
-        yield {"tls": {"cert": str(cert), "key": str(key)}}, trusted
+        own = certified(Path(folder))
+        yield {"tls": own.setting}, own.client()
 
 
 def main() -> int:
@@ -137,7 +132,7 @@ def main() -> int:
     parser.add_argument("--journal", type=Path, help="where to keep the journal (nowhere)")
     args = parser.parse_args()
     with (
-        certified(wanted=args.tls) as (tls, trusted),
+        certificates(wanted=args.tls) as (tls, trusted),
         serving(configuration(real=args.real) | tls, args.journal) as server,
     ):
         tally = trio.run(load, args, server, trusted)

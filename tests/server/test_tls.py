@@ -2,16 +2,14 @@
 
 import json
 import shutil
-import ssl
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import httpx
 import pytest
 import trio
-import trustme
+from tests.certificates import Certificates, certified
 from tests.server.harness import Served, serving, simulated, started
 
 SPEECH: Final = "/v1/audio/speech"
@@ -20,39 +18,15 @@ KEY: Final = "a-key-that-is-long-enough"
 pytestmark = pytest.mark.process
 
 
-@dataclass
-class House:
-    """A certificate for this machine, and the authority that its clients trust."""
-
-    cert: Path
-    key: Path
-    authority: Path
-
-    @property
-    def setting(self) -> dict[str, str]:
-        return {"cert": str(self.cert), "key": str(self.key)}
-
-    def trust(self) -> ssl.SSLContext:
-        return ssl.create_default_context(cafile=str(self.authority))
-
-
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> House:
-    folder = tmp_path_factory.mktemp("tls")
-    made = House(folder / "cert.pem", folder / "key.pem", folder / "authority.pem")
-    authority = trustme.CA()
-    issued = authority.issue_cert("localhost", "127.0.0.1")
-    for blob in issued.cert_chain_pems:
-        blob.write_to_path(made.cert, append=True)
-    issued.private_key_pem.write_to_path(made.key)
-    authority.cert_pem.write_to_path(made.authority)
-    return made
+def house(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return certified(tmp_path_factory.mktemp("tls"))
 
 
-def client(served: Served, house: House, **more: Any) -> httpx.AsyncClient:
+def client(served: Served, house: Certificates, **more: Any) -> httpx.AsyncClient:
     headers = {"Authorization": f"Bearer {KEY}"}
     return httpx.AsyncClient(
-        base_url=served.url, verify=house.trust(), headers=headers, timeout=30, **more
+        base_url=served.url, verify=house.client(), headers=headers, timeout=30, **more
     )
 
 
@@ -61,7 +35,7 @@ def client(served: Served, house: House, **more: Any) -> httpx.AsyncClient:
     [("HTTP/1.1", {"http2": False}), ("HTTP/2", {"http1": False, "http2": True})],
 )
 async def test_httpx_speaks_both_versions_over_tls(
-    tmp_path: Path, house: House, version: str, protocols: dict[str, bool]
+    tmp_path: Path, house: Certificates, version: str, protocols: dict[str, bool]
 ) -> None:
     more: dict[str, Any] = {"tls": house.setting, "api_keys": [KEY]}
     async with serving(tmp_path, [simulated()], **more) as served:
@@ -91,7 +65,9 @@ async def curl(*words: str) -> subprocess.CompletedProcess[bytes]:
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
-async def test_curl_speaks_over_tls_and_trusts_nobody_else(tmp_path: Path, house: House) -> None:
+async def test_curl_speaks_over_tls_and_trusts_nobody_else(
+    tmp_path: Path, house: Certificates
+) -> None:
     async with serving(tmp_path, [simulated()], tls=house.setting) as served:
         url = f"{served.url}{SPEECH}"
         body = ("-d", json.dumps({"model": "sim", "input": "Good morning."}))
@@ -110,7 +86,7 @@ async def test_curl_speaks_over_tls_and_trusts_nobody_else(tmp_path: Path, house
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
 async def test_a_unix_socket_speaks_tls_like_every_other_listener(
-    tmp_path: Path, house: House
+    tmp_path: Path, house: Certificates
 ) -> None:
     place = tmp_path / "paraudio.sock"
     bind = [f"unix:{place}", "127.0.0.1:0"]
@@ -128,7 +104,7 @@ async def test_a_unix_socket_speaks_tls_like_every_other_listener(
 
 @pytest.mark.parametrize("wrong", ["missing", "swapped"])
 async def test_a_certificate_that_cannot_be_used_is_told_at_the_start(
-    tmp_path: Path, house: House, wrong: str
+    tmp_path: Path, house: Certificates, wrong: str
 ) -> None:
     setting = {
         "missing": {"cert": str(house.cert), "key": str(tmp_path / "nowhere.pem")},

@@ -1,16 +1,15 @@
 """Websockets within streams of HTTP/2 (RFC 8441): the same as on connections of their own."""
 
 import json
-import ssl
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import trio
 import trio.testing
-import trustme
 from h2.errors import ErrorCodes
 from hyperframe.frame import DataFrame
+from tests.certificates import certified
 from tests.transport.h2kit import H2Client, connect_h2
 from tests.transport.h2wskit import H2WsClient, open_h2ws
 from tests.transport.kit import (
@@ -26,7 +25,7 @@ from tests.transport.kit import (
 from tests.transport.test_websocket import accept, echo, websockets
 from wsproto.events import BytesMessage, CloseConnection, Ping, Pong, TextMessage
 
-from paraudio.transport import ASGIApp, Limits, tls_context
+from paraudio.transport import ASGIApp, Limits
 from paraudio.transport._h2 import H2
 from paraudio.transport._limits import H2_STREAM_WINDOW
 from paraudio.transport._websocket import PING_S
@@ -438,13 +437,8 @@ async def test_stopping_cuts_a_websocket_off() -> None:
 
 
 async def test_a_websocket_over_tls(tmp_path: Path) -> None:
-    authority = trustme.CA()
-    issued = authority.issue_cert("localhost", "127.0.0.1")
-    issued.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
-    issued.private_key_pem.write_to_path(tmp_path / "key.pem")
-    client_tls = ssl.create_default_context()
-    authority.configure_trust(client_tls)
-    server_tls = tls_context(str(tmp_path / "cert.pem"), str(tmp_path / "key.pem"))
+    own = certified(tmp_path)
+    server_tls, client_tls = own.server(), own.client()
     async with serving(websockets(echo), ssl_context=server_tls, client_tls=client_tls) as served:
         websocket = await open_h2ws(served)
         await websocket.send(TextMessage(data="x" * 60_000))

@@ -1,12 +1,9 @@
-import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 import trio
 import trio.testing
-import trustme
+from tests.certificates import Certificates, certified
 from tests.transport.h2kit import connect_h2
 from tests.transport.kit import (
     Client,
@@ -34,29 +31,9 @@ from paraudio.transport._limits import SEND_SIZE
 from paraudio.transport._stream import GuardedStream
 
 
-@dataclass
-class Certificates:
-    cert: Path
-    key: Path
-    authority: trustme.CA
-
-    def server(self) -> ssl.SSLContext:
-        return tls_context(str(self.cert), str(self.key))
-
-    def client(self) -> ssl.SSLContext:
-        context = ssl.create_default_context()
-        self.authority.configure_trust(context)
-        return context
-
-
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    folder = tmp_path_factory.mktemp("tls")
-    authority = trustme.CA()
-    issued = authority.issue_cert("localhost", "127.0.0.1")
-    issued.cert_chain_pems[0].write_to_path(folder / "cert.pem")
-    issued.private_key_pem.write_to_path(folder / "key.pem")
-    return Certificates(folder / "cert.pem", folder / "key.pem", authority)
+    return certified(tmp_path_factory.mktemp("tls"))
 
 
 async def test_http_1_over_tls(certificates: Certificates) -> None:

@@ -1,5 +1,4 @@
 import json
-import ssl
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -7,8 +6,8 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-import trustme
 from hypercorn.protocol.ws_stream import WebsocketBuffer
+from tests.certificates import certified
 from tests.transport.kit import (
     Message,
     Receive,
@@ -32,7 +31,7 @@ from wsproto.events import (
 from wsproto.events import Message as WsMessage
 from wsproto.extensions import PerMessageDeflate
 
-from paraudio.transport import ASGIApp, Limits, tls_context
+from paraudio.transport import ASGIApp, Limits
 from paraudio.transport._limits import TURN
 from paraudio.transport._websocket import PING_S
 
@@ -400,13 +399,8 @@ async def test_a_refusal_can_say_why() -> None:
 
 
 async def test_a_websocket_over_tls(tmp_path: Path) -> None:
-    authority = trustme.CA()
-    issued = authority.issue_cert("localhost", "127.0.0.1")
-    issued.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
-    issued.private_key_pem.write_to_path(tmp_path / "key.pem")
-    client_tls = ssl.create_default_context()
-    authority.configure_trust(client_tls)
-    server_tls = tls_context(str(tmp_path / "cert.pem"), str(tmp_path / "key.pem"))
+    own = certified(tmp_path)
+    server_tls, client_tls = own.server(), own.client()
     async with serving(websockets(echo), ssl_context=server_tls, client_tls=client_tls) as served:
         websocket = await connect_ws(served)
         await websocket.send(TextMessage(data="x" * 100_000))
