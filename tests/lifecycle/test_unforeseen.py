@@ -8,9 +8,11 @@ import trio
 from tests.lifecycle.stage import open_stage, spec
 from trio.testing import MockClock
 
-from paraudio.engines import Load
+from paraudio.engines import Family, Load
 from paraudio.engines.families.simulated import SimulatedFamily
+from paraudio.engines.isolation import Isolation, ModelHandle
 from paraudio.journal import Kind
+from paraudio.lifecycle import Unloaded
 from paraudio.spec import ModelSpec
 
 
@@ -58,6 +60,46 @@ class _Confused(SimulatedFamily):
     def estimate(self, load: Load) -> int:
         memory: int = self._said[1]
         return memory if load.path == "/a" else super().estimate(load)
+
+
+class _Sour(Isolation):
+    """An isolation whose weights at one path cannot be freed."""
+
+    def __init__(self, inner: Isolation) -> None:
+        self._inner = inner
+        self.inspect, self.abandoned = inner.inspect, inner.abandoned  # type: ignore[method-assign]
+        self.abandoned_of = inner.abandoned_of  # type: ignore[method-assign]
+
+    async def load(self, family: Family, load: Load) -> ModelHandle:
+        model = await self._inner.load(family, load)
+        if load.path == "/a":
+            free = model.close
+
+            async def close() -> None:
+                await free()
+                raise OSError("nothing is freed here")
+
+            model.close = close  # type: ignore[method-assign]
+        return model
+
+
+@pytest.mark.parametrize("at_the_end", [False, True])
+async def test_a_teardown_that_fails_unforeseen_is_logged_and_the_others_go_on(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture, at_the_end: bool
+) -> None:
+    async with open_stage(spec("a"), spec("b", run_ms=1000), wrap=_Sour) as stage:
+        await stage.ask("a", "a")
+        await stage.ask("b", "b")
+        if not at_the_end:
+            await stage.unload_many("bulk", ["a", "b"])
+            await stage.done()
+            assert stage.answers["bulk"] == Unloaded(("a", "b"), ())
+            assert stage.ends()["bulk"] == ("unloaded", 1)
+            stage.assert_quiet()
+            await stage.ask("again", "a")
+            assert stage.ends()["again"][0] == "done"
+    assert "model 'a': its teardown failed" in caplog.text
+    assert "nothing is freed here" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ async def tear_down(context: Context, entry: Entry, pool: Pool) -> None:
     abandoned: tuple[int, ...] = ()
     try:
         with context.phases.shielded() as scope:
-            abandoned = await destroy(pool.model, pool.sessions)
+            abandoned = await _destroy(entry, pool)
     finally:
         entry.destroyed(pool)
     if scope.cancelled_caught:
@@ -43,6 +43,15 @@ async def tear_down(context: Context, entry: Entry, pool: Pool) -> None:
             context.cut(note)
         else:
             log.warning(note)
+
+
+async def _destroy(entry: Entry, pool: Pool) -> tuple[int, ...]:
+    """Destroy it; what goes wrong is logged, and no reason not to do what comes next."""
+    try:
+        return await destroy(pool.model, pool.sessions)
+    except Exception:
+        log.exception("model %r: its teardown failed", entry.id)
+        return ()
 
 
 def hand_over_retirement(context: Context, entry: Entry, lease: Lease, why: str) -> Promise[None]:
