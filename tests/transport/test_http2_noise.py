@@ -19,7 +19,7 @@ from tests.transport.kit import (
     until,
 )
 from tests.transport.noise import PREFACE, Noise
-from tests.transport.test_websocket import echo as ws_echo
+from tests.transport.wskit import echo as ws_echo
 
 
 async def app(scope: Message, receive: Receive, send: Send) -> None:

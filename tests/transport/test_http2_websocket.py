@@ -22,7 +22,7 @@ from tests.transport.kit import (
     serving,
     settle,
 )
-from tests.transport.test_websocket import accept, echo, websockets
+from tests.transport.wskit import accept, echo, websockets
 from wsproto.events import BytesMessage, CloseConnection, Ping, Pong, TextMessage
 
 from paraudio.transport import ASGIApp, Limits

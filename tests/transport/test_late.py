@@ -32,9 +32,8 @@ from tests.transport.kit import (
     settle,
     until,
 )
-from tests.transport.test_websocket import echo as ws_echo
-from tests.transport.test_websocket import websockets
-from tests.transport.wskit import connect_ws
+from tests.transport.wskit import connect_ws, websockets
+from tests.transport.wskit import echo as ws_echo
 from wsproto.events import Ping, TextMessage
 
 from paraudio.transport import Limits

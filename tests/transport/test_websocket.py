@@ -13,13 +13,12 @@ from tests.transport.kit import (
     Receive,
     Scope,
     Send,
-    hello,
     pass_time,
     serving,
     settle,
     until_gone,
 )
-from tests.transport.wskit import connect_ws, status_of
+from tests.transport.wskit import accept, connect_ws, echo, status_of, websockets
 from wsproto.events import (
     AcceptConnection,
     BytesMessage,
@@ -31,29 +30,9 @@ from wsproto.events import (
 from wsproto.events import Message as WsMessage
 from wsproto.extensions import PerMessageDeflate
 
-from paraudio.transport import ASGIApp, Limits
+from paraudio.transport import Limits
 from paraudio.transport._limits import TURN
 from paraudio.transport._websocket import PING_S
-
-
-def websockets(handler: ASGIApp) -> ASGIApp:
-    """An application whose handler gets the websockets; a plain request gets its path."""
-
-    async def app(scope: Message, receive: Receive, send: Send) -> None:
-        await (handler if scope["type"] == "websocket" else hello)(scope, receive, send)
-
-    return app
-
-
-async def accept(receive: Receive, send: Send) -> None:
-    assert await receive() == {"type": "websocket.connect"}
-    await send({"type": "websocket.accept"})
-
-
-async def echo(scope: Message, receive: Receive, send: Send) -> None:
-    await accept(receive, send)
-    while (message := await receive())["type"] == "websocket.receive":
-        await send({**message, "type": "websocket.send"})
 
 
 async def test_text_and_bytes_come_back() -> None:

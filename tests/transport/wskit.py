@@ -1,12 +1,14 @@
-"""A websocket client."""
+"""A websocket client, and applications for it."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import trio
 import wsproto
-from tests.transport.kit import Client, Served
+from tests.transport.kit import Client, Message, Receive, Send, Served, hello
 from wsproto.events import AcceptConnection, CloseConnection, Event, RejectConnection, Request
+
+from paraudio.transport import ASGIApp
 
 
 class WsClient:
@@ -53,3 +55,23 @@ async def status_of(websocket: WsClient) -> int:
     event = await websocket.next()
     assert isinstance(event, RejectConnection)
     return event.status_code
+
+
+def websockets(handler: ASGIApp) -> ASGIApp:
+    """An application whose handler gets the websockets; a plain request gets its path."""
+
+    async def app(scope: Message, receive: Receive, send: Send) -> None:
+        await (handler if scope["type"] == "websocket" else hello)(scope, receive, send)
+
+    return app
+
+
+async def accept(receive: Receive, send: Send) -> None:
+    assert await receive() == {"type": "websocket.connect"}
+    await send({"type": "websocket.accept"})
+
+
+async def echo(scope: Message, receive: Receive, send: Send) -> None:
+    await accept(receive, send)
+    while (message := await receive())["type"] == "websocket.receive":
+        await send({**message, "type": "websocket.send"})
