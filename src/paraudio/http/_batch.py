@@ -5,7 +5,6 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import Protocol, TypeAlias
 
-import trio
 from quart.wrappers import Response
 
 from paraudio.engines import Job, Result
@@ -31,7 +30,7 @@ from paraudio.http._sse import (
 )
 from paraudio.http._transcripts import text_of
 from paraudio.http._warnings import note_warnings, warning_fields
-from paraudio.http._work import Done, lease, named, run, timing_of
+from paraudio.http._work import Done, Stopwatch, lease, named, run, timing_of
 from paraudio.lifecycle import Use
 from paraudio.spec import Json, ModelSpec
 
@@ -138,11 +137,11 @@ async def open_batch(
             raise InvalidRequestError(
                 f"model must be one that runs batches; {use.spec.id!r} does not", param="model"
             )
-        began = trio.current_time()
+        watch = Stopwatch()
         try:
             if use.can_batch:
-                together = await stack.enter_async_context(use.run_batch(jobs))
-                results: AsyncIterator[Timed] = Together(together, trio.current_time() - began)
+                together = await watch.spent(stack.enter_async_context(use.run_batch(jobs)))
+                results: AsyncIterator[Timed] = Together(together, watch)
             else:
                 results = OneByOne(use, jobs, asks)
             first = await anext(results)
@@ -171,34 +170,32 @@ class OneByOne:
     async def __anext__(self) -> Timed:
         """The result of the next job."""
         for index, (job, ask) in self._work:
-            began = trio.current_time()
-            result = await run(self._use, job, ask)
-            return index, result, trio.current_time() - began
+            watch = Stopwatch()
+            result = await watch.spent(run(self._use, job, ask))
+            return index, result, watch.spent_s
         raise StopAsyncIteration
 
 
 class Together:
     """The results of a native batch, each with the work that was done until it came."""
 
-    def __init__(self, results: AsyncIterator[Numbered], begun_s: float) -> None:
+    def __init__(self, results: AsyncIterator[Numbered], watch: Stopwatch) -> None:
         """Follow a batch.
 
         Args:
             results: Its results, as they come.
-            begun_s: Seconds that its beginning took.
+            watch: Has timed its beginning.
         """
         self._results = results
-        self._spent_s = begun_s
+        self._watch = watch
 
     def __aiter__(self) -> AsyncIterator[Timed]:
         return self
 
     async def __anext__(self) -> Timed:
         """The next result; waits for no client, so its reading is no work."""
-        began = trio.current_time()
-        index, result = await anext(self._results)
-        self._spent_s += trio.current_time() - began
-        return index, result, self._spent_s
+        index, result = await self._watch.spent(anext(self._results))
+        return index, result, self._watch.spent_s
 
 
 async def transcribe_batch(exchange: Exchange) -> Response:

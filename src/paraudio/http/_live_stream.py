@@ -6,7 +6,7 @@ a model that is slower than its client slows the client down.
 """
 
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from typing import TypeAlias
 
@@ -32,19 +32,11 @@ MakeFrames: TypeAlias = "Callable[[Job, Watch], Frames[StreamEvent]]"
 
 
 class LiveWatch(Watch):
-    """Times a live stream: what counts as work is the time that the model worked."""
+    """Times a live stream, against the sound that the model was given."""
 
     def __init__(self, exchange: Exchange, job: Job) -> None:
         super().__init__(exchange, job)
-        self._worked_s = 0.0
         self._heard_s = 0.0
-
-    async def works(self, call: Awaitable[Sequence[StreamEvent]]) -> Sequence[StreamEvent]:
-        """Wait for a call of the model."""
-        began = trio.current_time()
-        events = await call
-        self._worked_s += trio.current_time() - began
-        return events
 
     def hears(self, piece: Piece) -> None:
         """Note what the model is given."""
@@ -54,7 +46,7 @@ class LiveWatch(Watch):
     def timing(self, result: Result) -> Timing:
         """The model's own time, against the sound that it heard or made."""
         told = super().timing(result)
-        return Timing(self._worked_s, self._heard_s or told.audio_s, told.first_s)
+        return Timing(self.spent_s, self._heard_s or told.audio_s, told.first_s)
 
 
 class LiveEvents:
@@ -116,7 +108,7 @@ class LiveEvents:
         if self._waiting:
             piece = self._waiting.popleft()
             self._watch.hears(piece)
-            self._events += await self._watch.works(self._live.feed(piece))
+            self._events += await self._watch.spent(self._live.feed(piece))
         elif self._read:
             await trio.lowlevel.checkpoint()
             self._waiting += self._pieces.take(self._read.popleft())
@@ -129,7 +121,7 @@ class LiveEvents:
                 self._waiting += self._pieces.end()
         elif not self._finished:
             self._finished = True
-            self._events += await self._watch.works(self._live.finish())
+            self._events += await self._watch.spent(self._live.finish())
         else:
             raise StopAsyncIteration
 

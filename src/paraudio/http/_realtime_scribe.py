@@ -29,7 +29,7 @@ from paraudio.http._realtime_sound import Frames
 from paraudio.http._realtime_utterance import Bell, Utterance
 from paraudio.http._sse import no_result
 from paraudio.http._transcripts import text_of
-from paraudio.http._work import lease, start_events
+from paraudio.http._work import Stopwatch, lease, start_events
 
 log = logging.getLogger(__name__)
 
@@ -151,7 +151,7 @@ class Scribe:
                 self._deaf = self._load_of(ask.model)
                 return None
             said = _Said(self._emit, item.item_id, partials=self.partials)
-            work = _Watch()
+            work = Stopwatch()
             until = trio.current_time() + self._most_s
             async with use.live(job) as live:
                 while (frames := await self._take(item, until)) is not None:
@@ -179,7 +179,7 @@ class Scribe:
             job = await prepare_live(self._exchange.core, use, ask)
             job = replace(job, audio=Audio(await self._floats(pieces), item.rate))
             said = _Said(self._emit, item.item_id, partials=self.partials)
-            work = _Watch()
+            work = Stopwatch()
             with work:
                 async for event in await start_events(stack, use, job, ask):
                     said.tell([event])
@@ -209,9 +209,9 @@ class Scribe:
     def _load_of(self, model: str) -> tuple[str, int]:
         return model, self._exchange.core.runtime.model(model).generation
 
-    def _measure(self, item: Utterance, work: "_Watch") -> None:
+    def _measure(self, item: Utterance, work: Stopwatch) -> None:
         if item.frames and item.hearing.model is not None:
-            self._exchange.core.meters.worked(item.hearing.model, work.seconds / item.seconds)
+            self._exchange.core.meters.worked(item.hearing.model, work.spent_s / item.seconds)
 
 
 def _joined(pieces: Sequence[Frames]) -> Samples:
@@ -247,17 +247,3 @@ class _Said:
         if text and not self._told:
             self._emit(events.delta(self._item_id, text))
         return text
-
-
-class _Watch:
-    """Adds up how long the model was at work."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self._began = 0.0
-
-    def __enter__(self) -> None:
-        self._began = trio.current_time()
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.seconds += trio.current_time() - self._began

@@ -37,6 +37,6 @@ def warning_headers(result: Result) -> dict[str, str]:
 
 
 def warning_fields(result: Result) -> Mapping[str, Json]:
-    """A field with them, for an event that ends a stream."""
+    """A field with them, for an event that has a result."""
     told: list[Json] = [*warnings_of(result)]
     return {"warnings": told} if told else {}

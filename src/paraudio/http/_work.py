@@ -134,30 +134,43 @@ async def start_events(
         raise named(error, ask) from error.__cause__
 
 
-class Watch:
-    """Times one stream: from its request to its first delta, and the work up to its result.
-
-    Args:
-        exchange: The request.
-        job: What the stream is about.
+class Stopwatch:
+    """Adds up how long the model is at work; it runs within each block.
 
     Attributes:
         spent_s: Seconds of work so far: no wait for a slot or for a client that reads slowly.
     """
 
+    def __init__(self) -> None:
+        self.spent_s = 0.0
+        self._began = 0.0
+
+    def __enter__(self) -> None:
+        self._began = trio.current_time()
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.spent_s += trio.current_time() - self._began
+
+    async def spent(self, work: Awaitable[T]) -> T:
+        """Wait for some of the work."""
+        with self:
+            return await work
+
+
+class Watch(Stopwatch):
+    """Times one stream: from its request to its first delta, and the work up to its result.
+
+    Args:
+        exchange: The request.
+        job: What the stream is about.
+    """
+
     def __init__(self, exchange: Exchange, job: Job) -> None:
+        super().__init__()
         self._exchange = exchange
         self._job = job
         self._first_s: float | None = None
         self._made_s = 0.0
-        self.spent_s = 0.0
-
-    async def spent(self, work: Awaitable[T]) -> T:
-        """Wait for some of the work."""
-        began = trio.current_time()
-        done = await work
-        self.spent_s += trio.current_time() - began
-        return done
 
     def delta(self, audio: Audio | None = None) -> None:
         """Note a delta, and the sound that was made with it."""
