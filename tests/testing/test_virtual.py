@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 import pytest
 import trio
 import trio.testing
+from tests.contract.census import CountedFamily
 from tests.engines.odd_families import OddFamily, odd_load
 from trio.testing import MockClock
 
@@ -94,6 +95,21 @@ async def test_killing_is_for_those_who_can(
             before = trio.current_time()
             await session.restore()
             assert trio.current_time() - before == 0.5  # a new worker loads again
+
+
+async def test_a_session_that_is_killed_because_it_does_not_close_is_gone_before_its_weights(
+    gates: Gates, autojump_clock: MockClock
+) -> None:
+    family = CountedFamily()
+    gates.hold("close_session")
+    async with open_virtual_isolation(hang_timeout_s=1, can_kill=True, gates=gates) as isolation:
+        model = await isolation.load(family, load())
+        session = await model.session()
+        await session.close()
+        assert trio.current_time() == 1
+        assert family.census.sessions == {}
+        await model.close()
+        assert (family.census.weights, family.census.wrongs) == ({}, [])
 
 
 async def test_a_crash_fails_what_runs_and_the_session_comes_back(

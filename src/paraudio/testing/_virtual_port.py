@@ -205,8 +205,10 @@ class VirtualPort:
 
         async def work() -> Reply[None]:
             self._drop()
-            await self._enter("close_session")
-            self._discard()
+            try:
+                await self._enter("close_session")
+            finally:  # a worker that is killed meanwhile takes its session along
+                self._discard()
             return Done(None)
 
         closing = self._start("close", work)
