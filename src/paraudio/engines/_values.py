@@ -188,8 +188,8 @@ class Load:
         model_id: The name that messages use.
         generation: Counts the loads of this model in this process, from 1.
         settled: Whether the files never change where they are, as those of the store do not.
-        shared: Whether, beside that, other processes load the same: weights are then better mapped
-            than read, for the system keeps what is mapped once.
+        shared: Whether, beside that, other processes may load the same: weights are then better
+            mapped than read, for the system keeps what is mapped once.
     """
 
     path: str
