@@ -2,7 +2,7 @@
 
 import os
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from paraudio.engines import Audio, Job, Load, Result, Stop, StreamEvent
 from paraudio.errors import InvalidRequestError, ModelNotFoundError, PayloadTooLargeError
 from paraudio.http._errors import answer_to
 from paraudio.http._paths import read_allowed
+from paraudio.spec import Json
 
 SPEECH = {"model": "voice", "input": "a"}
 
@@ -319,12 +320,34 @@ async def test_a_wrong_path_is_no_fault_of_the_request_that_loads(
         assert world.idle()
 
 
-async def test_a_wrong_path_is_the_fault_of_who_registers_it(open_scripted: OpenWorld) -> None:
-    family = Misplaced(lambda job: Result(text=job.text))
-    async with open_scripted(family, EARS, ui_management=True) as world:
+class Seen(Misplaced):
+    """A family that sees that already where it only looks."""
+
+    def inspect(self, load: Load) -> Mapping[str, Json]:
+        raise InvalidRequestError(f"path must be a folder, not {load.path!r}", param="path")
+
+
+@pytest.mark.contract("fail/invalid_before_live_change", "fail/load_failure_after_commit")
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("seen", [True, False])
+async def test_a_wrong_path_is_400_only_where_nothing_has_changed(
+    open_scripted: OpenWorld, *, known: bool, seen: bool
+) -> None:
+    """What is found by the load is found with the new configuration in force, and says so: 500."""
+    family = (Seen if seen else Misplaced)(lambda job: Result(text=job.text))
+    models = [replace(EARS, id="new")] if known else [EARS]
+    async with open_scripted(family, *models, ui_management=True) as world:
+        before = (await world.client.get("/v1/models")).json()["data"]
         body = {"id": "new", "family": "scripted", "path": "/nowhere", "task": "tts"}
         reply = await world.client.post("/v1/models/load", body)
-        assert (reply.status, reply.error()["param"]) == (400, "path")
+        after = (await world.client.get("/v1/models")).json()["data"]
+        told = (reply.status, reply.error()["code"], reply.error()["param"])
+        if seen:
+            assert told == (400, "invalid_request_error", "path")
+            assert after == before
+        else:
+            assert told == (500, "load_failed", None)
+            assert [one["path"] for one in after if one["id"] == "new"] == ["/nowhere"]
 
 
 async def test_an_unknown_model_is_answered_with_those_that_there_are(

@@ -8,7 +8,7 @@ from functools import partial
 import trio
 
 from paraudio.admission import Claim, Lease
-from paraudio.errors import InvalidRequestError, LoadError, LoadTimeoutError
+from paraudio.errors import LoadTimeoutError
 from paraudio.lifecycle._context import Context
 from paraudio.lifecycle._entry import Entry
 from paraudio.lifecycle._load import Loader
@@ -135,7 +135,7 @@ class Initializer:
         except LoadTimeoutError as error:
             self._fail_all(partial(LoadTimeoutError, error.message), driver)
         except Exception as error:
-            driver.seat.fail(_for_request(self._entry, error))
+            driver.seat.fail(error)
         self._driver = self._room = self._load = None
         self._begun = False
         if driver.left:
@@ -197,16 +197,3 @@ class Initializer:
 
 def _ticket(waiter: Waiter) -> int:
     return waiter.lease.ticket
-
-
-def _for_request(entry: Entry, error: Exception) -> Exception:
-    """An error of a load as the request sees it that drove the load.
-
-    A wrong path is the fault of whoever registered the model; to a request it is a failed load.
-    Too many slots stay the 400 that says so, since nothing but a correction will help.
-    """
-    if isinstance(error, InvalidRequestError) and error.param != "slots":
-        wrapped = LoadError(f"model {entry.id!r} could not be loaded: {error.message}")
-        wrapped.__cause__ = error
-        return wrapped
-    return error

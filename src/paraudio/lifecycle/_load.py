@@ -6,7 +6,7 @@ from math import inf
 
 import trio
 
-from paraudio.errors import LoadError, LoadTimeoutError
+from paraudio.errors import InvalidRequestError, LoadError, LoadTimeoutError
 from paraudio.lifecycle._abandoned import check_abandoned
 from paraudio.lifecycle._context import Context
 from paraudio.lifecycle._entry import Entry
@@ -60,8 +60,9 @@ class Loader:
             wanted: To be cancelled when nobody wants the load any more.
 
         Raises:
-            InvalidRequestError: The weights allow fewer sessions, or a path or option is wrong.
-            LoadError: The load failed, or nobody wanted it any more.
+            InvalidRequestError: The weights allow fewer sessions.
+            LoadError: The load failed, of a wrong path or option for one, or nobody wanted it any
+                more.
             LoadTimeoutError: It took longer than ``load_timeout_ms``.
             InsufficientMemoryError: Too little memory is free.
             ShuttingDownError: The process stopped meanwhile.
@@ -71,9 +72,10 @@ class Loader:
             with self._context.phases.interruptible():
                 pool = await self._build_wanted(entry, bound_s, wanted or trio.CancelScope())
         except Exception as error:
+            told = _told(entry, error)
             self._note_cut(entry)
-            entry.fail_load(ticket, error)
-            raise
+            entry.fail_load(ticket, told)
+            raise told from error.__cause__ if told is error else error
         entry.publish(ticket, pool)
         published(pool)
 
@@ -102,6 +104,18 @@ class Loader:
     def _note_cut(self, entry: Entry) -> None:
         if self._context.phases.stopping:
             self._context.cut(f"model {entry.id!r}: its load was cancelled")
+
+
+def _told(entry: Entry, error: Exception) -> Exception:
+    """An error of a load as everybody is told of it.
+
+    What is found to be wrong only now is no refusal: whoever asks meets a model whose configuration
+    stands, and which could not be loaded. Too many slots stay the 400 that says so, since nothing
+    but a correction will help.
+    """
+    if isinstance(error, InvalidRequestError) and error.param != "slots":
+        return LoadError(f"model {entry.id!r} could not be loaded: {error.message}")
+    return error
 
 
 @contextmanager

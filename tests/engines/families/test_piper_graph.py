@@ -1,5 +1,6 @@
 import contextlib
 import os
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from paraudio.engines._ort import OrtSession, Tensor, open_session
 from paraudio.engines.families import _piper_graph
 from paraudio.engines.families._memory import memory_file
 from paraudio.engines.families._piper_graph import NOISE_INPUT, feed_noise
-from paraudio.engines.families._protobuf import WireError, block, fields, varint
+from paraudio.engines.families._protobuf import WireError, block, fields, skim, varint
 
 TINY = tiny_model()
 SCALES = np.array([0.5, 1.0, 0.5], dtype=np.float32)
@@ -173,6 +174,12 @@ def test_fields_are_read_as_they_were_written(number: int, value: int, content: 
     assert (first.number, first.integer) == (number, value)
     assert (second.number, bytes(second.value)) == (number, content)
     assert bytes(first.whole) + bytes(second.whole) == message
+    skimmed = [
+        (number, begin, end) for number, begin, end in skim(BytesIO(message), 0, len(message))
+    ]
+    assert skimmed[0][0] == skimmed[1][0] == number
+    _, begin, end = skimmed[1]
+    assert message[begin:end] == content
 
 
 @pytest.mark.parametrize("on_linux", [True, False])

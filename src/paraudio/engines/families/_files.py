@@ -1,13 +1,18 @@
 """Where a model's files are and how they are opened, with refusals that name the field at fault."""
 
+import os
 from collections.abc import Set as AbstractSet
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from paraudio.engines._ort import OrtError, OrtSession, open_session
 from paraudio.engines._stop import Stop
 from paraudio.engines._values import Load
+from paraudio.engines.families._protobuf import WireError, skim
 from paraudio.errors import InvalidRequestError
+
+_GRAPH, _INPUT, _NAME = 7, 11, 1
+"""Numbers of fields in onnx.proto3: the graph of a model, an input of it, and that one's name."""
 
 # How onnxruntime says that the file is at fault, and not the machine.
 _FILE_FAULTS: Final = ("INVALID_PROTOBUF", "INVALID_GRAPH", "NO_SUCHFILE", "Load model from")
@@ -82,17 +87,54 @@ def open_model(
         ) from error
 
 
-def check_inputs(session: OrtSession, needed: AbstractSet[str], what: str) -> None:
+def inputs_of(file: Path) -> frozenset[str]:
+    """The names of a model's inputs, found in its file without reading the weights.
+
+    Raises:
+        InvalidRequestError: The file is no ONNX model, or only the beginning of one.
+        OSError: It cannot be read.
+    """
+    try:
+        with file.open("rb") as opened:
+            graph = _graph(opened)
+            spans = [span for number, *span in skim(opened, *graph) if number == _INPUT]
+            names = [_name(opened, begin, end) for begin, end in spans]
+    except WireError as error:
+        raise InvalidRequestError(
+            f"path is no ONNX model that can be used: {error}", param="path"
+        ) from error
+    return frozenset(names)
+
+
+def _graph(file: BinaryIO) -> tuple[int, int]:
+    """Where the one graph of a model begins and ends."""
+    size = file.seek(0, os.SEEK_END)
+    graphs = [(begin, end) for number, begin, end in skim(file, 0, size) if number == _GRAPH]
+    if len(graphs) != 1:
+        raise WireError(f"it holds {len(graphs) or 'no'} graphs")
+    return graphs[0]
+
+
+def _name(file: BinaryIO, start: int, end: int) -> str:
+    """The name of an input."""
+    for number, begin, stop in skim(file, start, end):
+        if number == _NAME:
+            file.seek(begin)
+            return file.read(stop - begin).decode(errors="replace")
+    return ""
+
+
+def check_inputs(names: AbstractSet[str], needed: AbstractSet[str], what: str) -> None:
     """Make sure that a model is of the kind that is wanted.
 
     Raises:
         InvalidRequestError: It lacks an input.
     """
-    missing = needed - {info.name for info in session.inputs}
+    missing = needed - names
     if missing:
-        names = ", ".join(sorted(missing))
+        lacking = ", ".join(sorted(missing))
         raise InvalidRequestError(
-            f"path is no {what}: the model has no input {names}", param="path"
+            f"path is no {what}: the model has no input {lacking}", param="path"
         )
 
 

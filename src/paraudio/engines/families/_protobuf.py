@@ -7,12 +7,14 @@ file of a hundred megabytes is changed without being copied or understood as a w
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import BinaryIO, Final
 
 _VARINT: Final = 0
 _FIXED64: Final = 1
 _BYTES: Final = 2
 _FIXED32: Final = 5
+_HEAD_BYTES: Final = 20
+"""A key and a length have no more."""
 
 
 class WireError(ValueError):
@@ -67,6 +69,38 @@ def fields(message: memoryview, base: int = 0) -> Iterator[Field]:
         if at > len(message):
             raise WireError(f"a field at byte {start} goes beyond the end")
         yield Field(number, message[start:at], message[begin:at], base + begin, integer)
+
+
+def skim(file: BinaryIO, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """The fields of a message in a file, by their heads alone.
+
+    Args:
+        file: The file.
+        start: Where the message begins.
+        end: Where it ends.
+
+    Yields:
+        The number of each field, and where its value begins and ends.
+
+    Raises:
+        WireError: The bytes are no message.
+    """
+    while start < end:
+        file.seek(start)
+        head = memoryview(file.read(_HEAD_BYTES))
+        key, at = _varint(head, 0)
+        length, kind = 0, key & 7
+        if kind in {_VARINT, _BYTES}:
+            length, at = _varint(head, at)
+        elif kind in {_FIXED64, _FIXED32}:
+            length = 8 if kind == _FIXED64 else 4
+        else:
+            raise WireError(f"wire type {kind} at byte {start}")
+        begin = start + at
+        start = begin if kind == _VARINT else begin + length
+        if start > end:
+            raise WireError(f"a field at byte {begin} goes beyond the end")
+        yield key >> 3, begin, start
 
 
 def varint(number: int, value: int) -> bytes:

@@ -16,7 +16,13 @@ from paraudio.engines._options import Option, check_options, whole_option
 from paraudio.engines._ort import OrtSession
 from paraudio.engines._stop import Stop
 from paraudio.engines._values import Load
-from paraudio.engines.families._files import beside, check_inputs, open_model, weights_file
+from paraudio.engines.families._files import (
+    beside,
+    check_inputs,
+    inputs_of,
+    open_model,
+    weights_file,
+)
 from paraudio.engines.families._memory import give_back, memory_file
 from paraudio.engines.families._piper_graph import feed_noise
 from paraudio.engines.families._piper_request import REQUEST_OPTIONS
@@ -28,6 +34,7 @@ from paraudio.spec import IsolationName, Json, Task
 
 _MAX_SESSIONS: Final = 16
 _INPUTS: Final = frozenset({"input", "input_lengths", "scales"})
+_WHAT: Final = "Piper voice"
 
 # Measured for a voice of 63 MB: 90 MB after the load, 300 MB more while one run speaks the longest
 # piece, of which 30 MB stay.
@@ -65,7 +72,8 @@ class PiperTtsFamily:
         Raises:
             InvalidRequestError: ``path``, ``weight`` or ``config`` is not such a voice.
         """
-        _, voice = _find(load)
+        file, voice = _find(load)
+        check_inputs(inputs_of(file), _INPUTS, _WHAT)
         return {
             "sample_rate": voice.rate,
             "languages": [voice.language.replace("_", "-")] if voice.language else [],
@@ -92,7 +100,7 @@ class PiperTtsFamily:
         if voice.phoneme_type == "espeak":
             _check_espeak(voice.espeak_voice)
         session = _open(file, load, stop)
-        check_inputs(session, _INPUTS, "Piper voice")
+        check_inputs({info.name for info in session.inputs}, _INPUTS, _WHAT)
         return PiperTtsModel(voice, session, whole_option(options, "max_characters"))
 
 

@@ -25,7 +25,7 @@ from paraudio.engines._values import (
     Segment,
     StreamEvent,
 )
-from paraudio.engines.families._files import check_inputs, open_model, weights_file
+from paraudio.engines.families._files import check_inputs, inputs_of, open_model, weights_file
 from paraudio.engines.families._memory import give_back
 from paraudio.engines.families._silero_detector import (
     CONTEXT,
@@ -106,7 +106,9 @@ class SileroVadFamily:
         Raises:
             InvalidRequestError: ``path`` or ``weight`` names none.
         """
-        return {"sample_rate": RATE, "file": weights_file(load, names=_PREFERRED).name}
+        file = weights_file(load, names=_PREFERRED)
+        _check(inputs_of(file))
+        return {"sample_rate": RATE, "file": file.name}
 
     def estimate(self, load: Load) -> int:
         """Bytes for the weights and the memory of a run."""
@@ -120,12 +122,15 @@ class SileroVadFamily:
             Stopped: ``stop`` was set; nothing is left behind.
         """
         session = open_model(weights_file(load, names=_PREFERRED), load, stop)
-        names = {info.name for info in session.inputs}
-        if "state" in names:
-            check_inputs(session, {"input", "state", "sr"}, "Silero detector of 16 kHz")
-            return SileroVadModel(Stepwise(session))
-        check_inputs(session, {"input", "h", "c"}, "Silero detector of 16 kHz")
-        return SileroVadModel(Rowwise(session))
+        names = frozenset(info.name for info in session.inputs)
+        _check(names)
+        return SileroVadModel(Stepwise(session) if "state" in names else Rowwise(session))
+
+
+def _check(names: frozenset[str]) -> None:
+    """Make sure that a model has the inputs of one of the kinds that are known."""
+    needed = {"input", "state", "sr"} if "state" in names else {"input", "h", "c"}
+    check_inputs(names, needed, "Silero detector of 16 kHz")
 
 
 class SileroVadModel:
