@@ -166,3 +166,23 @@ def test_a_reader_that_leaves_early_gets_no_traceback(tmp_path: Path) -> None:
     )
     assert b"Traceback" not in found.stderr
     assert b"Exception" not in found.stderr
+
+
+@pytest.mark.process
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has such a file")
+@pytest.mark.parametrize("words", [["models", "--json"], ["--help"], ["config", "check"]])
+def test_an_output_that_takes_nothing_is_one_line_and_code_1(
+    tmp_path: Path, words: list[str]
+) -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run(
+            [*PROGRAM, *words],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+            env=environment(tmp_path),
+        )
+    assert done.returncode == 1
+    assert done.stderr == "error: the output cannot be written: No space left on device\n"

@@ -4,6 +4,7 @@ Commands are imported when they are called, and import what is heavy when they r
 ``paraudio --version`` and the help stay fast.
 """
 
+import errno
 import importlib
 import os
 import sys
@@ -18,6 +19,11 @@ from paraudio.cli._help import EXIT_CODES, Formatted
 from paraudio.cli._output import FAILED, INTERRUPTED, OK, USAGE, exit_code, meant, say_error
 from paraudio.cli._signals import Interrupted
 from paraudio.errors import ParaudioError
+
+_OUTPUT_FAULTS: Final = frozenset(
+    {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
+)
+"""What the system says of an output that takes nothing."""
 
 COMMANDS: Final = {
     "serve": "Serve models over HTTP until a signal ends it.",
@@ -89,9 +95,14 @@ def main(args: Sequence[str], early: EarlyEnd | None) -> None:
     try:
         code = run(args, early)
         sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever read our output left; nothing is to be told, also not by the interpreter's exit.
+    except OSError as error:
+        if error.errno not in _OUTPUT_FAULTS or error.filename is not None:
+            raise
+        # Nothing more goes there, also not at the interpreter's exit. Whoever read it and left
+        # need not be told.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if error.errno != errno.EPIPE:
+            say_error(f"the output cannot be written: {error.strerror}")
         code = FAILED
     if early is not None:
         early.ignore()

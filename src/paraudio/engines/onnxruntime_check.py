@@ -122,7 +122,7 @@ def cuda_devices() -> int:
 
 _REINSTALL: Final = (
     "uninstall all of them (pip uninstall -y " + " ".join(DISTRIBUTIONS[:2]) + ") and install "
-    "paraudio again (pip install --force-reinstall paraudio)"
+    "paraudio again (in its clone: pip install --force-reinstall .)"
 )
 
 
@@ -149,8 +149,8 @@ def _cuda_problems(device: int) -> list[str]:
         _open_quietly(device)
     except OrtError as error:
         text = (
-            f"CUDA does not work ({error}); the extra cuda brings its libraries: pip install "
-            "'paraudio[cuda]', or in a clone python3 -m uv run --extra cuda paraudio"
+            f"CUDA does not work ({error}); the extra cuda brings its libraries: in a clone "
+            "python3 -m uv run --extra cuda paraudio, or pip install '.[cuda]'"
         )
         return [text]
     return []

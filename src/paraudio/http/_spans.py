@@ -100,8 +100,8 @@ def _exporter(name: str, environ: Mapping[str, str]) -> "SpanExporter":
         asked = next(asking for asking in _ASKED_BY if environ.get(asking))
         raise ConfigError(
             f"{asked} asks for spans by {name!r}, and no exporter {known!r} is "
-            "installed; the extra otel brings otlp over http and console: pip install "
-            "'paraudio[otel]', or in a clone python3 -m uv run --extra otel paraudio",
+            "installed; the extra otel brings otlp over http and console: in a clone "
+            "python3 -m uv run --extra otel paraudio, or pip install '.[otel]'",
             param=asked,
         )
     exporter: SpanExporter = next(iter(found)).load()()
