@@ -182,6 +182,17 @@ def test_a_microphone_is_heard_while_it_is_spoken(page: Watching) -> None:
     page.until(lambda: page.server("vad")["active_slots"] == 0, "it is free")
 
 
+def test_who_stops_in_a_sentence_has_it_written_down(page: Watching) -> None:
+    page.choose("live-model", "ears")
+    page.at("live").click()
+    page.until(lambda: page.text("live-told") == "somebody speaks", "speech is found")
+    page.at("live").click()
+    assert page.at("live").get_attribute("aria-pressed") == "false"
+    page.until(lambda: page.text("heard").strip(), "what was being said")
+    page.until(lambda: not page.text("live-told"), "nothing is left to be said")
+    page.until(lambda: page.server("ears")["active_slots"] == 0, "it is free")
+
+
 def test_whoever_stops_and_begins_again_is_heard(page: Watching) -> None:
     page.browser.execute_script(
         "window.sockets = []; window.WebSocket = class extends WebSocket {"

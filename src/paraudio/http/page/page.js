@@ -383,6 +383,7 @@ function pressed(id, on, text) {
 
 const RATE = 24000;
 const PIECE = RATE / 10;
+const LAST_WORDS_MS = 10_000;
 const WORKLET = `
   registerProcessor("tap", class extends AudioWorkletProcessor {
     process([input]) {
@@ -462,6 +463,7 @@ async function listen() {
     // Who stopped and began again listens on another socket by now.
     if (!current()) return;
     hush();
+    at("guess").textContent = "";
     if (![1000, 1005].includes(code)) {
       tell("live-told", reason || "the server has closed the connection", true);
     }
@@ -469,15 +471,39 @@ async function listen() {
 }
 
 function hush() {
-  listening?.stream.getTracks().forEach((track) => track.stop());
-  listening?.context?.close();
-  listening?.socket.close();
+  const { socket, stream, context } = listening;
+  stream.getTracks().forEach((track) => track.stop());
+  context?.close();
   listening = null;
-  at("guess").textContent = "";
   pressed("live", false, "Use the microphone");
   tell("live-told", "");
+  return socket;
 }
 
-at("live").onclick = () => (listening ? hush() : guarded("live-told", listen));
+// What was being said when somebody stops is written down before the socket is closed.
+function stopListening() {
+  const socket = hush();
+  let item = null;
+  const end = () => {
+    socket.close();
+    if (listening) return;
+    at("guess").textContent = "";
+    tell("live-told", "");
+  };
+  if (socket.readyState !== WebSocket.OPEN) return end();
+  tell("live-told", "writing down the rest");
+  const tooLong = setTimeout(end, LAST_WORDS_MS);
+  socket.onclose = () => clearTimeout(tooLong);
+  socket.onmessage = ({ data }) => {
+    const event = JSON.parse(data);
+    if (event.type === "input_audio_buffer.committed") item = event.item_id;
+    if (listening || event.type === "error") return end();
+    note(event);
+    if (item && event.item_id === item && /completed$|failed$/.test(event.type)) end();
+  };
+  socket.send(JSON.stringify({ type: "input_audio_buffer.commit" }));
+}
+
+at("live").onclick = () => (listening ? stopListening() : guarded("live-told", listen));
 
 followForEver();
