@@ -9,6 +9,7 @@ import struct
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 import trio
@@ -92,6 +93,15 @@ MANAGED: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
 )
 
 
+@cache
+def _context(*, http2: bool) -> ssl.SSLContext:
+    """How an attacker speaks TLS: it trusts everybody. One for all, for each takes a megabyte."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"] if http2 else ["http/1.1"])
+    return context
+
+
 @dataclass(frozen=True)
 class Target:
     """Where the server is.
@@ -110,10 +120,7 @@ class Target:
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self.trusted is None:
             return Wire(raw, raw)
-        context = ssl.create_default_context()
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        context.set_alpn_protocols(["h2"] if http2 else ["http/1.1"])
-        stream = trio.SSLStream(raw, context, https_compatible=True)
+        stream = trio.SSLStream(raw, _context(http2=http2), https_compatible=True)
         with trio.fail_after(HANGS_S):
             await stream.do_handshake()
         return Wire(raw, stream)
