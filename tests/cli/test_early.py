@@ -16,7 +16,10 @@ pytestmark = pytest.mark.process
 
 HIT = textwrap.dedent(
     """
-    import os, sys
+    import os, signal, sys
+
+    # Whoever runs these tests behind something may have had it ignored, which is inherited.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
     class Hit:
         '''Signals this process as a module is about to be imported.'''

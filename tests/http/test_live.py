@@ -156,7 +156,7 @@ async def test_each_sentence_is_spoken_as_soon_as_it_is_written(
 
 
 async def test_a_lot_of_text_at_once_leaves_others_their_turns(
-    world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    open_world: OpenWorld, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turns, taken = 0, list[tuple[int, int]]()
     take = TextPieces.take
@@ -174,7 +174,8 @@ async def test_a_lot_of_text_at_once_leaves_others_their_turns(
 
     monkeypatch.setattr(TextPieces, "take", noted)
     text = "A. " * (16 * TEXT_TURN // 3)
-    async with trio.open_nursery() as nursery:
+    patient = spec(VOICE, live_ingest={"total_timeout_ms": 2**31 - 1})
+    async with open_world(patient) as world, trio.open_nursery() as nursery:
         await nursery.start(count)
         events = await whole(world, text.encode(), path=SPEAK)
     assert sum(size for size, _ in taken) == len(text)
