@@ -10,6 +10,7 @@ from tests.transport.kit import (
     Receive,
     Scope,
     Send,
+    Served,
     answer,
     begin,
     body_of,
@@ -245,19 +246,25 @@ async def test_a_body_of_another_length_than_declared_is_seen(body: bytes) -> No
         served.errors_of(Exception)
 
 
-async def test_head_and_body_of_known_length_leave_together() -> None:
+async def writes_of(served: Served) -> list[bytes]:
+    """What is written from now on, write by write, on the only connection."""
+    await settle()
     writes: list[bytes] = []
+    (connection,) = served.server._population
+    send_now = connection._raw.send_now
+
+    def noted(data: bytes) -> int:
+        writes.append(data)
+        return send_now(data)
+
+    connection._raw.send_now = noted  # type: ignore[method-assign]
+    return writes
+
+
+async def test_head_and_body_of_known_length_leave_together() -> None:
     async with serving(routes(root=hello)) as served:
         client = await served.connect()
-        await settle()
-        (connection,) = served.server._population
-        send_now = connection._raw.send_now
-
-        def noted(data: bytes) -> int:
-            writes.append(data)
-            return send_now(data)
-
-        connection._raw.send_now = noted  # type: ignore[method-assign]
+        writes = await writes_of(served)
         assert (await client.ask()).body == b"/"
     (write,) = writes
     assert write.startswith(b"HTTP/1.1 200 ")
@@ -266,22 +273,13 @@ async def test_head_and_body_of_known_length_leave_together() -> None:
 
 async def test_a_large_body_is_not_copied_to_leave_with_its_head() -> None:
     whole = bytes(range(256)) * 20_000
-    writes: list[bytes] = []
 
     async def large(scope: Message, receive: Receive, send: Send) -> None:
         await answer(send, whole)
 
     async with serving(routes(root=large)) as served:
         client = await served.connect()
-        await settle()
-        (connection,) = served.server._population
-        send_now = connection._raw.send_now
-
-        def noted(data: bytes) -> int:
-            writes.append(data)
-            return send_now(data)
-
-        connection._raw.send_now = noted  # type: ignore[method-assign]
+        writes = await writes_of(served)
         assert (await client.ask()).body == whole
     head, body = writes
     assert bytes(head[:13]) == b"HTTP/1.1 200 "

@@ -8,11 +8,11 @@ from typing import BinaryIO, Final
 from paraudio.engines._ort import OrtError, OrtSession, open_session
 from paraudio.engines._stop import Stop
 from paraudio.engines._values import Load
-from paraudio.engines.families._protobuf import WireError, skim
+from paraudio.engines.families._protobuf import GRAPH_INPUT, MODEL_GRAPH, WireError, skim
 from paraudio.errors import InvalidRequestError
 
-_GRAPH, _INPUT, _NAME = 7, 11, 1
-"""Numbers of fields in onnx.proto3: the graph of a model, an input of it, and that one's name."""
+_NAME: Final = 1
+"""The number in onnx.proto3 of the field with an input's name."""
 
 # How onnxruntime says that the file is at fault, and not the machine.
 _FILE_FAULTS: Final = ("INVALID_PROTOBUF", "INVALID_GRAPH", "NO_SUCHFILE", "Load model from")
@@ -97,7 +97,7 @@ def inputs_of(file: Path) -> frozenset[str]:
     try:
         with file.open("rb") as opened:
             graph = _graph(opened)
-            spans = [span for number, *span in skim(opened, *graph) if number == _INPUT]
+            spans = [span for number, *span in skim(opened, *graph) if number == GRAPH_INPUT]
             names = [_name(opened, begin, end) for begin, end in spans]
     except WireError as error:
         raise InvalidRequestError(
@@ -109,7 +109,7 @@ def inputs_of(file: Path) -> frozenset[str]:
 def _graph(file: BinaryIO) -> tuple[int, int]:
     """Where the one graph of a model begins and ends."""
     size = file.seek(0, os.SEEK_END)
-    graphs = [(begin, end) for number, begin, end in skim(file, 0, size) if number == _GRAPH]
+    graphs = [(begin, end) for number, begin, end in skim(file, 0, size) if number == MODEL_GRAPH]
     if len(graphs) != 1:
         raise WireError(f"it holds {len(graphs) or 'no'} graphs")
     return graphs[0]

@@ -15,14 +15,23 @@ Field numbers are those of onnx.proto3.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from paraudio.engines.families._protobuf import Field, WireError, block, block_head, fields, varint
+from paraudio.engines.families._protobuf import (
+    GRAPH_INPUT,
+    MODEL_GRAPH,
+    Field,
+    WireError,
+    block,
+    block_head,
+    fields,
+    varint,
+)
 
 NOISE_INPUT: Final = "paraudio_noise"
 """Name of the new input: float32, shape [any]."""
 
-_MODEL_GRAPH, _MODEL_OPSET = 7, 8
+_MODEL_OPSET: Final = 8
 _OPSET_DOMAIN, _OPSET_VERSION = 1, 2
-_GRAPH_NODE, _GRAPH_INITIALIZER, _GRAPH_INPUT = 1, 5, 11
+_GRAPH_NODE, _GRAPH_INITIALIZER = 1, 5
 _TENSOR_TYPE, _TENSOR_RAW, _TENSOR_EXTERNAL, _TENSOR_LOCATION = 2, 9, 13, 14
 _EXTERNAL: Final = 1
 _NODE_INPUT, _NODE_OUTPUT, _NODE_OP, _NODE_ATTRIBUTE = 1, 2, 4, 5
@@ -57,12 +66,12 @@ def feed_noise(model: memoryview, left_in: str | None = None) -> list[bytes | me
     graphs = 0
     opset = 0
     for field in fields(model):
-        if field.number == _MODEL_GRAPH:
+        if field.number == MODEL_GRAPH:
             graph = _graph(field, left_in)
             if graph is None:
                 return None
             graphs += 1
-            parts += [block_head(_MODEL_GRAPH, sum(map(len, graph))), *graph]
+            parts += [block_head(MODEL_GRAPH, sum(map(len, graph))), *graph]
         else:
             parts.append(field.whole)
             opset = max(opset, _opset(field))
@@ -99,7 +108,7 @@ def _graph(graph: Field, left_in: str | None) -> list[bytes | memoryview] | None
         like, made = ends
         parts.extend(block(_GRAPH_NODE, node) for node in _reader(like, made, count))
         count += 1
-    return [*parts, block(_GRAPH_INPUT, _input())] if count else None
+    return [*parts, block(GRAPH_INPUT, _input())] if count else None
 
 
 def _is_external(tensor: memoryview) -> bool:

@@ -9,6 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, Final
 
+MODEL_GRAPH: Final = 7
+GRAPH_INPUT: Final = 11
+"""Numbers of fields in onnx.proto3: the graph of a model, and an input of a graph."""
+
 _VARINT: Final = 0
 _FIXED64: Final = 1
 _BYTES: Final = 2
