@@ -56,23 +56,14 @@ def fields(message: memoryview, base: int = 0) -> Iterator[Field]:
     """
     at = 0
     while at < len(message):
-        start = at
-        key, at = _varint(message, at)
-        number, kind = key >> 3, key & 7
-        begin, integer = at, 0
-        if kind == _VARINT:
-            integer, at = _varint(message, at)
-            begin = at
-        elif kind == _BYTES:
-            length, begin = _varint(message, at)
-            at = begin + length
-        elif kind in {_FIXED64, _FIXED32}:
-            at = begin = at + (8 if kind == _FIXED64 else 4)
-        else:
-            raise WireError(f"wire type {kind} at byte {start}")
-        if at > len(message):
-            raise WireError(f"a field at byte {start} goes beyond the end")
-        yield Field(number, message[start:at], message[begin:at], base + begin, integer)
+        number, kind, held, begin = _head(message, at, at)
+        end = begin if kind == _VARINT else begin + held
+        if end > len(message):
+            raise WireError(f"a field at byte {at} goes beyond the end")
+        value = message[begin if kind == _BYTES else end : end]
+        integer = held if kind == _VARINT else 0
+        yield Field(number, message[at:end], value, base + end - len(value), integer)
+        at = end
 
 
 def skim(file: BinaryIO, start: int, end: int) -> Iterator[tuple[int, int, int]]:
@@ -91,20 +82,12 @@ def skim(file: BinaryIO, start: int, end: int) -> Iterator[tuple[int, int, int]]
     """
     while start < end:
         file.seek(start)
-        head = memoryview(file.read(_HEAD_BYTES))
-        key, at = _varint(head, 0)
-        length, kind = 0, key & 7
-        if kind in {_VARINT, _BYTES}:
-            length, at = _varint(head, at)
-        elif kind in {_FIXED64, _FIXED32}:
-            length = 8 if kind == _FIXED64 else 4
-        else:
-            raise WireError(f"wire type {kind} at byte {start}")
+        number, kind, held, at = _head(memoryview(file.read(_HEAD_BYTES)), 0, start)
         begin = start + at
-        start = begin if kind == _VARINT else begin + length
+        start = begin if kind == _VARINT else begin + held
         if start > end:
             raise WireError(f"a field at byte {begin} goes beyond the end")
-        yield key >> 3, begin, start
+        yield number, begin, start
 
 
 def varint(number: int, value: int) -> bytes:
@@ -121,6 +104,28 @@ def block(number: int, content: bytes | str) -> bytes:
 def block_head(number: int, length: int) -> bytes:
     """The bytes in front of ``length`` bytes of a field."""
     return _raw(number << 3 | _BYTES) + _raw(length)
+
+
+def _head(message: memoryview, at: int, place: int) -> tuple[int, int, int, int]:
+    """What a field begins with.
+
+    Args:
+        message: Bytes that hold it.
+        at: Where it begins in them.
+        place: Where that is, for an error.
+
+    Returns:
+        Its number in the schema, its wire type, its value or else its length, and where it ends.
+    """
+    key, begin = _varint(message, at)
+    kind = key & 7
+    if kind in {_VARINT, _BYTES}:
+        held, begin = _varint(message, begin)
+    elif kind in {_FIXED64, _FIXED32}:
+        held = 8 if kind == _FIXED64 else 4
+    else:
+        raise WireError(f"wire type {kind} at byte {place}")
+    return key >> 3, kind, held, begin
 
 
 def _raw(value: int) -> bytes:
