@@ -3,8 +3,10 @@
 Run with ``python -m benchmarks.audio``, or with lengths in seconds behind it. Every figure is time
 of a processor, the best of some rounds in which the ways take turns, so that a busy machine
 disturbs little. Trust the ratios: above 1 ours is slower. The command line of ffmpeg, where it is
-installed, is measured with its start. The last table says how much work stands between the first
-sentence of a stream and its first bytes.
+installed, is measured with its start. Then come files that are read at once, by time of the clock:
+turns that cost nothing give as many times the time of one file, and processors that share the work
+less. The last table says how much work stands between the first sentence of a stream and its first
+bytes.
 """
 
 import io
@@ -12,6 +14,8 @@ import resource
 import shutil
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
@@ -27,6 +31,8 @@ from paraudio.engines import Audio, Samples
 RATE: Final = 24_000
 LENGTHS: Final = (10, 600)
 ROUNDS: Final = 7
+BESIDE_S: Final = 60
+AT_ONCE: Final = (1, 2, 8)
 SENTENCE_S: Final = 2.0
 
 # The container and the codec of each format, in the words of ffmpeg's libraries.
@@ -125,6 +131,27 @@ def measure_decode(seconds: int) -> None:
         line(f"read {name}", seconds, best(ways, max(1, ROUNDS - seconds // 100)))
 
 
+def at_once(data: bytes, count: int) -> float:
+    """Read a file so many times at once; the seconds until the last is read."""
+    threads = [threading.Thread(target=decode, args=(data,)) for _ in range(count)]
+    start = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return time.perf_counter() - start
+
+
+def measure_beside(seconds: int) -> None:
+    """Read files of each format beside each other."""
+    sound = speech_like(seconds)
+    for name in MADE:
+        data = plain_encode(sound, name)
+        times = {count: min(at_once(data, count) for _ in range(3)) for count in AT_ONCE}
+        ratios = "  ".join(f"{count} at once {times[count] / times[1]:5.2f}" for count in AT_ONCE)
+        print(f"read {name:13} {seconds:4} s {times[1] * 1e3:9.1f} ms   {ratios}")
+
+
 def measure_encode(seconds: int) -> None:
     """Make each format."""
     sound = Audio(speech_like(seconds), RATE)
@@ -164,6 +191,7 @@ def main() -> None:
     for seconds in lengths:
         measure_decode(seconds)
         measure_encode(seconds)
+    measure_beside(BESIDE_S)
     measure_first()
 
 

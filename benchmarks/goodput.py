@@ -7,8 +7,9 @@ whose client leaves after 100 ms.
 """
 
 import argparse
-import base64
+import tempfile
 import time
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -33,10 +34,11 @@ def real(name: str, family: str, path: str, task: str) -> Body:
     return {"id": name, "family": family, "path": path, "task": task, "slots": 2}
 
 
-def hear(model: str, audio: Audio) -> Body:
-    """The body of one job over a sound, packed, since its transport is not what is measured."""
-    sound = base64.b64encode(encode(audio, "flac")).decode()
-    return {"model": model, "request": {"audio_base64": sound}}
+def hear(model: str, audio: Audio, folder: Path) -> Body:
+    """The body of one job over a file of the server: its transport is not what is measured."""
+    file = folder / f"{model}.flac"
+    file.write_bytes(encode(audio, "flac"))
+    return {"model": model, "request": {"audio": str(file)}}
 
 
 async def answers(server: Server, body: Body, clients: int, *, leavers: bool) -> float:
@@ -92,7 +94,7 @@ async def goodput(what: str, model: Body, body: Body, clients: int, **settings: 
     )
 
 
-def others() -> tuple[tuple[Body, Body], ...]:
+def others(folder: Path) -> tuple[tuple[Body, Body], ...]:
     """A model of each family that is not simulated, and work for it of some 0.2 to 0.6 s."""
     joe = real("joe", "piper_tts", "store:piper-joe", "tts")
     load = Load(
@@ -111,17 +113,17 @@ def others() -> tuple[tuple[Body, Body], ...]:
     noise = np.random.default_rng(0).normal(0, 0.01, VAD_S * 16_000).astype(np.float32)
     return (
         (joe, job("joe", SENTENCE)),
-        (real("ears", "pocketsphinx_asr", "", "asr"), hear("ears", speech)),
+        (real("ears", "pocketsphinx_asr", "", "asr"), hear("ears", speech, folder)),
         (
             real("silero", "silero_vad", "store:silero-vad", "vad"),
-            hear("silero", Audio(noise, 16_000)),
+            hear("silero", Audio(noise, 16_000), folder),
         ),
     )
 
 
-async def main(*, models: bool) -> None:
+async def main(folder: Path, *, models: bool) -> None:
     """Print everything."""
-    families = await trio.to_thread.run_sync(others) if models else ()
+    families = await trio.to_thread.run_sync(others, folder) if models else ()
     for isolation in ("thread", "process"):
         for clients in (2, 8):
             what = f"simulated, {isolation}, 200 ms, 4 slots, {clients} stay"
@@ -130,10 +132,14 @@ async def main(*, models: bool) -> None:
         for model, work in families:
             for clients in (1, 4):
                 what = f"{model['family']}, {isolation}, 2 slots, {clients} stay"
-                await goodput(what, model, work, clients, isolation=isolation)
+                await goodput(
+                    what, model, work, clients, isolation=isolation, allowed_paths=[str(folder)]
+                )
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="What clients that leave cost.")
     parser.add_argument("--models", action="store_true", help="also measure the real families")
-    trio.run(lambda: main(models=parser.parse_args().models))
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as made:
+        trio.run(lambda: main(Path(made), models=arguments.models))

@@ -117,6 +117,23 @@ def test_what_a_phone_writes_behind_the_file_is_no_matter(name: str) -> None:
     assert decode(made + trailer).seconds == pytest.approx(1.0, abs=0.05)
 
 
+def test_a_stream_that_changes_its_channels_and_its_rate_is_read_as_it_changes() -> None:
+    bare = {"write_xing": "0"}
+    sound = tone(1.0, 48_000)
+    parts = [
+        container("mp3", "libmp3lame", sound, rate=48_000, options=bare),
+        container("mp3", "libmp3lame", sound, rate=48_000, layout="stereo", options=bare),
+        container("mp3", "libmp3lame", tone(1.0, 32_000), rate=32_000, options=bare),
+    ]
+    audio = decode(b"".join(parts))
+    assert audio.rate == 48_000
+    assert audio.seconds == pytest.approx(3.0, abs=0.2)
+    for at in (0.5, 1.5, 2.5):
+        middle = audio.samples[round((at - 0.3) * 48_000) : round((at + 0.3) * 48_000)]
+        assert pitch(middle, 48_000) == pytest.approx(440, abs=3)
+        assert np.abs(middle).max() == pytest.approx(0.3, abs=0.03)
+
+
 def test_tags_in_any_encoding_are_no_matter() -> None:
     made = container("ipod", "aac", options={"movflags": "use_metadata_tags"})
     tag = made.replace(b"Lavf", b"\xff\xfe\xe9\x80")

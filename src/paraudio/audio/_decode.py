@@ -6,11 +6,12 @@ from typing import Final
 
 import numpy as np
 
+from paraudio.audio._flac import is_plain
 from paraudio.audio._resample import MAX_RATE, MIN_RATE, Resampler
-from paraudio.audio._sndfile import WavSource
+from paraudio.audio._sndfile import open_flac, open_wav
 from paraudio.audio._sniff import TAKEN, name_other, sniff
-from paraudio.audio._source import Claim, Piece, Sink, Source, UnusableError
-from paraudio.engines import Audio
+from paraudio.audio._source import Claim, Piece, Source, UnusableError
+from paraudio.engines import Audio, Samples
 from paraudio.errors import InvalidRequestError
 
 MAX_SECONDS: Final = 4 * 3600.0
@@ -141,11 +142,14 @@ def _open(view: memoryview, limits: _Limits) -> Source:
     if found is None:
         raise UnusableError(f"it is {name_other(view)}; send one of: {TAKEN}")
     kind, start = found
+    file = view[start:]
     if kind == "wav":
-        return WavSource(view[start:])
+        return open_wav(file)
+    if kind == "flac" and is_plain(file):
+        return open_flac(file)
     from paraudio.audio._demux import DemuxSource  # noqa: PLC0415 - 20 MB, for those who need it
 
-    return DemuxSource(view[start:], kind, look=limits.look)
+    return DemuxSource(file, kind, look=limits.look)
 
 
 def _read(source: Source, rate: int | None, most_rate: int | None, limits: _Limits) -> Audio:
@@ -166,7 +170,7 @@ class _Resampled:
         self._target = 0
         self._source = 0
         self._resampler: Resampler | None = None
-        self._sink = Sink()
+        self._pieces: list[Samples] = []
 
     def add(self, piece: Piece) -> None:
         """Append a piece; one of another rate than the last starts anew."""
@@ -177,7 +181,7 @@ class _Resampled:
         if resampler is None or piece.rate != self._source:
             self._finish()
             resampler = self._begin(piece.rate)
-        self._sink.add(resampler.push(mono, last=False))
+        self._pieces.append(resampler.push(mono, last=False))
 
     def audio(self) -> Audio:
         """The whole.
@@ -186,10 +190,10 @@ class _Resampled:
             UnusableError: There is nothing.
         """
         self._finish()
-        samples = self._sink.samples()
-        if not len(samples):
+        pieces = [piece for piece in self._pieces if len(piece)]
+        if not pieces:
             raise UnusableError("it holds no sound")
-        return Audio(samples, self._target)
+        return Audio(pieces[0] if len(pieces) == 1 else np.concatenate(pieces), self._target)
 
     def _begin(self, source: int) -> Resampler:
         if not self._target:
@@ -201,4 +205,4 @@ class _Resampled:
 
     def _finish(self) -> None:
         if self._resampler is not None:
-            self._sink.add(self._resampler.push(_NOTHING, last=True))
+            self._pieces.append(self._resampler.push(_NOTHING, last=True))

@@ -12,18 +12,18 @@ from types import TracebackType
 from typing import Any, Final, NoReturn, Self, cast
 
 import av
-import numpy as np
 from av import _core
 from av.audio import AudioStream
 from av.audio.codeccontext import AudioCodecContext
 from av.container import InputContainer
 
 from paraudio.audio._boxes import check_tables
+from paraudio.audio._joined import Joined, piece
 from paraudio.audio._lengths import adts_seconds, check_pages, last_cluster_s, mp3_seconds
 from paraudio.audio._sniff import Kind
-from paraudio.audio._source import BLOCK_SAMPLES, Claim, Piece, UnusableError
+from paraudio.audio._source import Claim, Piece, UnusableError
+from paraudio.audio._turns import Turns
 from paraudio.audio._view import View
-from paraudio.engines import Samples
 
 _DEMUXERS: Final[dict[Kind, str]] = {
     "mp3": "mp3",
@@ -54,13 +54,7 @@ _BUFFER_BYTES: Final = 1 << 18
 _MAX_BAD: Final = 0.1
 """The part of the packets that may be damaged, beside two."""
 
-_SCALES: Final = {"i2": 2**15, "i4": 2**31, "i8": 2**63}
 _LOOK_EVERY: Final = 16
-
-_MAX_PLANES: Final = 7
-"""The most channels that lie apart. PyAV counts planes up to the first that is null, and the eight
-pointers of a frame have none behind them: it would read memory that is nobody's.
-"""
 
 _MICRO: Final = 1_000_000
 _MP3_SLACK: Final = 2 * 1152 + 1105
@@ -68,6 +62,8 @@ _MP3_SLACK: Final = 2 * 1152 + 1105
 
 _MOST_AT_ONCE: Final = 128 << 20
 """The most bytes that the libraries may ask for at once: tables can hide where nobody looks."""
+
+_TURNS: Final = Turns()
 
 # Tags may be in any encoding; later releases take them as they are.
 _TAGS: Final[dict[str, Any]] = (
@@ -142,24 +138,15 @@ class DemuxSource:
 
     def pieces(self) -> Iterator[Piece]:
         """Its sound, in blocks of one rate and one count of channels."""
-        block: list[Samples] = []
-        rate = size = 0
-        for frame in self._frames():
-            samples = _floats(frame)
-            full = size >= BLOCK_SAMPLES
-            if block and (full or frame.sample_rate != rate or _wider(block, samples)):
-                yield Piece(np.concatenate(block), rate)
-                block, size = [], 0
-            rate = frame.sample_rate
-            block.append(samples)
-            size += samples.size
-        if block:
-            yield Piece(np.concatenate(block), rate)
+        frames, joined = self._frames(), Joined()
+        while (block := _next(frames, joined)) is not None:
+            yield piece(block)
 
     def _frames(self) -> Iterator[av.AudioFrame]:
         """What can be decoded of it; a recorder's first and last packets are often damaged."""
         good = bad = samples = 0
         least, most = self._told_frames()
+        lost = _Lost()
         for packet in self._packets():
             try:
                 frames = packet.decode()
@@ -167,6 +154,8 @@ class DemuxSource:
                 bad += 1
                 continue
             for frame in frames:
+                if self._kind == "flac":
+                    lost.look(frame, samples)
                 good += 1
                 samples += frame.samples
                 if samples > most:
@@ -192,9 +181,44 @@ class DemuxSource:
             for count, packet in enumerate(self._file.demux(self._stream)):
                 if count % _LOOK_EVERY == 0:
                     self._look()
+                    _TURNS.offer()
                 yield packet
         except av.FFmpegError as error:
             raise UnusableError(f"the {self._kind} is damaged ({_reason(error)})") from error
+
+
+class _Lost:
+    """Finds what a decoder left out in silence, by the places that frames say they have."""
+
+    def __init__(self) -> None:
+        self._first: int | None = None
+
+    def look(self, frame: av.AudioFrame, samples: int) -> None:
+        """Refuse a frame that is not where the one before ended.
+
+        Args:
+            frame: One of flac, whose places are counted in samples.
+            samples: How many there were before it.
+        """
+        if frame.pts is None:
+            return
+        ahead = frame.pts - samples
+        if self._first is None:
+            self._first = ahead  # a part that was cut out of a longer file keeps its places
+        if ahead > self._first:
+            raise UnusableError(
+                f"the flac is damaged or cut off: {ahead - self._first} frames are missing before "
+                f"frame {samples}"
+            )
+
+
+def _next(frames: Iterator[av.AudioFrame], joined: Joined) -> av.AudioFrame | None:
+    """The next block, in a turn; None at the end."""
+    with _TURNS.turn():
+        for frame in frames:
+            if (block := joined.add(frame)) is not None:
+                return block
+        return joined.rest()
 
 
 def _told(view: memoryview, kind: Kind) -> float | None:
@@ -236,32 +260,10 @@ def _sound_of(file: InputContainer) -> AudioStream:
         context = cast("AudioCodecContext | None", stream.codec_context)
         if context is not None and context.name in _CODECS:
             context.thread_count = 1
+            # Flac carries checks, which its decoder only heeds when it is told to.
+            context.options = {"err_detect": "crccheck+explode"} if context.name == "flac" else {}
             return stream
     raise UnusableError("its sound is in a codec that is not taken here")
-
-
-def _wider(block: list[Samples], samples: Samples) -> bool:
-    return bool(block[0].shape[1] != samples.shape[1])
-
-
-def _floats(frame: av.AudioFrame) -> Samples:
-    """The samples, shape [frames, channels], in [-1, 1] as far as the file keeps to it."""
-    channels = frame.layout.nb_channels
-    if frame.format.is_planar and channels > _MAX_PLANES:
-        raise UnusableError(
-            f"it has {channels} channels; up to {_MAX_PLANES} are taken of its kind"
-        )
-    try:
-        array = frame.to_ndarray()
-    except ValueError as error:
-        raise UnusableError(f"its samples are of a kind that is not taken ({error})") from error
-    shaped = array.T if frame.format.is_planar else array.reshape(-1, channels)
-    kind = array.dtype.str[1:]
-    if kind == "u1":
-        return (shaped.astype(np.float32) - 128) / np.float32(128)
-    if kind in _SCALES:
-        return shaped.astype(np.float32) / np.float32(_SCALES[kind])
-    return np.asarray(shaped, dtype=np.float32)
 
 
 def _reason(error: Exception) -> str:

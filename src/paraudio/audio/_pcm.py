@@ -19,7 +19,7 @@ def to_int16(samples: Samples) -> NDArray[np.int16]:
     Returns:
         Shape [frames], int16.
     """
-    scaled = np.rint(tame(samples.copy()) * np.float32(_SCALE))
+    scaled = np.rint(tame(samples) * np.float32(_SCALE))
     ints: NDArray[np.int16] = np.minimum(scaled, np.float32(_SCALE - 1)).astype(np.int16)
     return ints
 
@@ -37,13 +37,15 @@ def from_int16(samples: NDArray[np.int16]) -> Samples:
 
 
 def tame(samples: Samples) -> Samples:
-    """Clip to [-1, 1] in place and turn NaN into silence: float files may hold anything.
+    """Clip to [-1, 1] and turn NaN into silence: float files may hold anything.
 
     Args:
-        samples: Shape [frames], float32; changed.
+        samples: Shape [frames], float32.
 
     Returns:
-        The same array.
+        The same array where nothing is to be done, which is nearly always; or a new one.
     """
-    np.nan_to_num(samples, copy=False, nan=0.0, posinf=1.0, neginf=-1.0)
-    return np.clip(samples, -1.0, 1.0, out=samples)
+    if not len(samples) or (samples.min() >= -1 and samples.max() <= 1):  # neither holds of NaN
+        return samples
+    tamed: Samples = np.nan_to_num(samples, nan=0.0, posinf=1.0, neginf=-1.0)
+    return np.clip(tamed, -1.0, 1.0, out=tamed)

@@ -1,4 +1,8 @@
-"""Wav, read by libsndfile: it opens one in a fiftieth of the time that ffmpeg's libraries take."""
+"""Wav and plain flac, read by libsndfile.
+
+It opens a wav in a fiftieth of the time that ffmpeg's libraries take, and unpacks a flac in half of
+it, block by block, without the interpreter's lock: files beside each other do not slow each other.
+"""
 
 from collections.abc import Iterator
 from types import TracebackType
@@ -15,29 +19,55 @@ from paraudio.engines import Samples
 _ERRORS: Final = (soundfile.SoundFileError, RuntimeError, ValueError)
 
 
-class WavSource:
-    """A wav file of whatever kind of samples."""
+def open_wav(view: memoryview) -> "SndfileSource":
+    """Open a wav file of whatever kind of samples.
 
-    def __init__(self, view: memoryview) -> None:
+    Args:
+        view: The file, from ``RIFF`` on.
+
+    Raises:
+        UnusableError: It is broken or cut off.
+    """
+    try:
+        head, body = plain_wav(view)
+    except BadWavError as error:
+        raise UnusableError(str(error)) from error
+    if not body:
+        raise UnusableError("the wav file holds no sound")
+    return SndfileSource(View(head, body), "wav")
+
+
+def open_flac(view: memoryview) -> "SndfileSource":
+    """Open a flac file that is plain.
+
+    Args:
+        view: The file, from ``fLaC`` on.
+
+    Raises:
+        UnusableError: It is broken.
+    """
+    return SndfileSource(View(view), "flac")
+
+
+class SndfileSource:
+    """A file that libsndfile reads."""
+
+    def __init__(self, file: View, kind: str) -> None:
         """Open it.
 
         Args:
-            view: The file, from ``RIFF`` on.
+            file: Nothing but the file.
+            kind: What it is, for errors.
 
         Raises:
-            UnusableError: It is broken or cut off.
+            UnusableError: It is broken.
         """
+        self._kind = kind
         try:
-            head, body = plain_wav(view)
-        except BadWavError as error:
-            raise UnusableError(str(error)) from error
-        if not body:
-            raise UnusableError("the wav file holds no sound")
-        try:
-            self._file = soundfile.SoundFile(View(head, body))
+            self._file = soundfile.SoundFile(file)
         except _ERRORS as error:
             raise UnusableError(
-                f"it is a broken or unknown kind of wav ({_reason(error)})"
+                f"it is a broken or unknown kind of {kind} ({_reason(error)})"
             ) from error
 
     def __enter__(self) -> Self:
@@ -71,7 +101,9 @@ class WavSource:
         try:
             piece = self._file.read(frames, dtype="float32", always_2d=True)
         except _ERRORS as error:
-            raise UnusableError(f"the wav is damaged or cut off ({_reason(error)})") from error
+            raise UnusableError(
+                f"the {self._kind} is damaged or cut off ({_reason(error)})"
+            ) from error
         return np.asarray(piece, dtype=np.float32)
 
 

@@ -6,7 +6,6 @@ from types import TracebackType
 from typing import Final, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from paraudio.engines import Samples
 
@@ -75,25 +74,3 @@ class Source(Protocol):
         Raises:
             UnusableError: It is damaged, or ends before it said.
         """
-
-
-class Sink:
-    """Grows like a list but holds one array, so that the sound is in memory about once."""
-
-    def __init__(self) -> None:
-        self._buffer: NDArray[np.float32] = np.empty(0, dtype=np.float32)
-        self._used = 0
-
-    def add(self, piece: Samples) -> None:
-        """Append a piece, shape [frames]."""
-        need = self._used + len(piece)
-        if need > len(self._buffer):
-            grown = np.empty(max(need, len(self._buffer) * 3 // 2), dtype=np.float32)
-            grown[: self._used] = self._buffer[: self._used]
-            self._buffer = grown
-        self._buffer[self._used : need] = piece
-        self._used = need
-
-    def samples(self) -> Samples:
-        """All pieces joined, shape [frames]."""
-        return self._buffer[: self._used]
