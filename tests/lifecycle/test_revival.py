@@ -15,7 +15,7 @@ HANG_S = 2.0
 
 
 class _Tired(SimulatedFamily):
-    """Loads once, hangs twice, and loads again from then on."""
+    """Loads once, hangs once, and loads again from then on."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class _Tired(SimulatedFamily):
 
     def load_steps(self, load: Load) -> Steps[SimulatedModel]:
         self._loads += 1
-        if self._loads in {2, 3}:
+        if self._loads == 2:
             yield FOR_EVER_S
         return (yield from super().load_steps(load))
 

@@ -22,8 +22,9 @@ class Recovery:
     """Takes sessions back and makes them usable before their slot is free again.
 
     Mostly that is nothing, or a short reset, and happens in the scope of the request. What takes
-    longer than the hang timeout, or has to wait for a call that ignores its stop, is handed to the
-    model's own task together with the lease, so that the request ends and only its slot stays out.
+    longer than the hang timeout, as a load may after a death, or has to wait for a call that ignores
+    its stop, is handed to the model's own task together with the lease, so that the request ends and
+    only its slot stays out.
 
     A session that can be neither reset nor replaced, or not within the time that a load may take,
     breaks its pool. Nobody new takes a session of a broken pool: who is granted a slot waits, as
@@ -57,7 +58,8 @@ class Recovery:
         ignores its stop; the lease ends all the same.
         """
         session = pool.sessions[lease.slot]
-        usable = not session.busy and await self._restored(pool, session)
+        at_hand = not session.busy and not session.lost
+        usable = at_hand and await self._restored(pool, session)
         if session.busy:
             lease.mark_stuck()
             self._stuck[lease] = session

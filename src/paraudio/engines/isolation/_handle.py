@@ -126,6 +126,11 @@ class Handle:
         return self._call is not None
 
     @property
+    def lost(self) -> bool:
+        """Whether what it lived in has died."""
+        return self._port.lost
+
+    @property
     def pid(self) -> int | None:
         """The process that the session has for itself; None where it lives in this one."""
         return self._port.pid

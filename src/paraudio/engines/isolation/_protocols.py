@@ -58,6 +58,10 @@ class SessionHandle(Protocol):
         """Whether a call is still inside the backend."""
 
     @property
+    def lost(self) -> bool:
+        """Whether what it lived in has died, so that ``restore`` loads its model anew."""
+
+    @property
     def can_stream(self) -> bool:
         """Whether ``stream`` works."""
 
