@@ -22,9 +22,9 @@ class Recovery:
     """Takes sessions back and makes them usable before their slot is free again.
 
     Mostly that is nothing, or a short reset, and happens in the scope of the request. What takes
-    longer than the hang timeout, as a load may after a death, or has to wait for a call that ignores
-    its stop, is handed to the model's own task together with the lease, so that the request ends and
-    only its slot stays out.
+    longer than the hang timeout, as the load behind a death may, or has to wait for a call that
+    ignores its stop, is handed to the model's own task together with the lease, so that the request
+    ends and only its slot stays out.
 
     A session that can be neither reset nor replaced, or not within the time that a load may take,
     breaks its pool. Nobody new takes a session of a broken pool: who is granted a slot waits, as
