@@ -9,7 +9,8 @@ import pytest
 import trio
 from tests.http.conftest import EARS, VOICE, OpenWorld, World, spec
 from tests.http.family import ScriptedFamily
-from tests.http.live import LISTEN, RATE, SPEAK, kinds, pcm, refused, start, whole
+from tests.http.live import LISTEN, RATE, SPEAK, LiveCall, kinds, pcm, refused, start, whole
+from tests.http.openapi import Document
 from tests.http.sounds import heard
 from trio.testing import MockClock
 
@@ -252,6 +253,54 @@ async def test_a_wrong_field_is_refused_before_the_body_is_read(
         else:
             assert (status, param) == (400, field)
     assert not world.model("ears").loaded
+
+
+@pytest.mark.parametrize(
+    ("path", "given", "meant"),
+    [
+        (LISTEN, "samplerate", "sample_rate"),
+        (LISTEN, "sampleRate", "sample_rate"),
+        (LISTEN, "rate", "sample_rate"),
+        (LISTEN, "channel", "channels"),
+        (LISTEN, "busy_timeout", "busy_timeout_ms"),
+        (SPEAK, "responseFormat", "response_format"),
+        (SPEAK, "Voice", "voice"),
+        (SPEAK, "voice_reference", "voice_ref"),
+        (SPEAK, "streamformat", "stream_format"),
+    ],
+)
+async def test_a_parameter_that_nobody_knows_is_refused_with_the_nearest_one_that_there_is(
+    world: World, autojump_clock: MockClock, path: str, given: str, meant: str
+) -> None:
+    call = LiveCall(world, f"{path}?model=ears&{given}=8000", {})
+    world.client.open(call)
+    call.say(b"x")
+    await call.ended.wait()
+    error = call.reply.error()
+    assert (call.reply.status, error["type"]) == (400, "invalid_request_error")
+    assert error["param"] == given
+    assert f'"{given}"' in error["message"]
+    known = error["message"].rpartition(": ")[2].split(", ")
+    assert known[0] == meant
+    documented = Document({}).operations()[f"POST {path}"]["parameters"]
+    assert sorted(known) == sorted(parameter["name"] for parameter in documented)
+    assert call.unread == 1
+    assert world.idle()
+    assert not world.model("ears").loaded
+    assert not world.model("voice").loaded
+
+
+@pytest.mark.parametrize("query", ["samplerate", "samplerate=", "=8000", f"{'x' * 5000}=1"])
+async def test_an_unknown_parameter_is_refused_without_a_value_and_however_long_it_is(
+    world: World, autojump_clock: MockClock, query: str
+) -> None:
+    call = LiveCall(world, f"{LISTEN}?model=ears&{query}", {})
+    world.client.open(call)
+    await call.ended.wait()
+    error = call.reply.error()
+    assert call.reply.status == 400
+    assert error["param"][:50] == query.partition("=")[0][:50]
+    assert len(error["message"]) < 400
 
 
 async def test_a_model_for_something_else_is_refused(

@@ -156,7 +156,7 @@ async def test_every_whole_answer_says_how_long_it_took(
             assert body.get("result", body)["timing"]["wall_ms"] == 500.0
 
 
-@pytest.mark.parametrize("name", [*JSON_ROUTES, *FORM_ROUTES, *LIVE_ROUTES])
+@pytest.mark.parametrize("name", [*JSON_ROUTES, *FORM_ROUTES])
 async def test_fields_that_only_other_servers_have_are_ignored(
     open_world: OpenWorld, autojump_clock: MockClock, name: str
 ) -> None:

@@ -1,5 +1,7 @@
 """The live routes: sound in while it is captured, text in while it is written."""
 
+from collections.abc import Collection
+from difflib import SequenceMatcher
 from typing import Final
 
 from quart.wrappers import Response
@@ -16,7 +18,7 @@ from paraudio.http._ask import (
 )
 from paraudio.http._core import Route
 from paraudio.http._exchange import Exchange
-from paraudio.http._fields import Fields
+from paraudio.http._fields import Fields, shown
 from paraudio.http._hearing import HEARING, HearingFrames
 from paraudio.http._live_pieces import SoundFormat, SoundPieces, TextPieces
 from paraudio.http._live_stream import open_live
@@ -24,6 +26,19 @@ from paraudio.http._speech import GROWING, STREAM_FORMATS, DeltaFrames, GrowingF
 
 MAX_CHANNELS: Final = 16
 DEFAULT_RATE: Final = 16_000
+
+_ASKED: Final = (
+    *("model", "language", "seed", "options", "temperature", "instructions"),
+    "busy_timeout_ms",
+)
+_LISTENING: Final = ("sample_rate", "channels", "sample_format", "prompt", *_ASKED)
+_SPEAKING: Final = (
+    *("response_format", "stream_format", "voice", "voice_ref", "reference_text", "speed"),
+    *_ASKED,
+)
+
+_NAME_CHARACTERS: Final = 80
+"""How much of a name is compared: comparing a long one takes long."""
 
 # What curl sends with bytes that nobody labelled.
 _UNLABELLED: Final = frozenset({"", "application/x-www-form-urlencoded"})
@@ -37,7 +52,7 @@ async def transcribe_live(exchange: Exchange) -> Response:
         raise UnsupportedMediaTypeError(
             f"this route takes bare samples, as {_BYTES} or audio/*, not {kind!r}"
         )
-    fields = _query(exchange)
+    fields = _query(exchange, _LISTENING)
     form = SoundFormat(
         rate=fields.whole("sample_rate", minimum=MIN_RATE, maximum=MAX_RATE) or DEFAULT_RATE,
         channels=fields.whole("channels", minimum=1, maximum=MAX_CHANNELS) or 1,
@@ -65,7 +80,7 @@ async def transcribe_live(exchange: Exchange) -> Response:
 async def speak_live(exchange: Exchange) -> Response:
     """Speak a text while it is written: each sentence as soon as it is complete."""
     _check_text(exchange)
-    fields = _query(exchange)
+    fields = _query(exchange, _SPEAKING)
     kind = fields.choice("response_format", GROWING, default="wav")
     # Who names a container wants one.
     default = "sse" if fields.get("response_format") is None else "audio"
@@ -105,9 +120,32 @@ def _check_text(exchange: Exchange) -> None:
         raise UnsupportedMediaTypeError(f"this route takes text in utf-8, not in {charset!r}")
 
 
-def _query(exchange: Exchange) -> Fields:
-    """The fields of the address, which are text as those of a form are."""
-    return Fields(exchange.request.args.to_dict(), form=True)
+def _query(exchange: Exchange, known: Collection[str]) -> Fields:
+    """The fields of the address, which are text as those of a form are.
+
+    Raises:
+        InvalidRequestError: One is not known. Bare samples say nothing of themselves, so one that
+            is misspelt would be heard as something else than it is, without a hint.
+    """
+    given = exchange.request.args.to_dict()
+    for name in given:
+        if name not in known:
+            nearest = ", ".join(_nearest_first(name, known))
+            raise InvalidRequestError(
+                f"{shown(name)} is not a field of this route; known fields, the nearest first: "
+                f"{nearest}",
+                param=name,
+            )
+    return Fields(given, form=True)
+
+
+def _nearest_first(name: str, known: Collection[str]) -> list[str]:
+    given = name[:_NAME_CHARACTERS].lower()
+
+    def distance(one: str) -> tuple[bool, float]:
+        return given not in one, -SequenceMatcher(None, one, given).ratio()
+
+    return sorted(known, key=distance)
 
 
 ROUTES = (

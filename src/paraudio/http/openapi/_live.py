@@ -21,7 +21,8 @@ from paraudio.http.openapi._schema import Schema, choice, exactly, text, told, w
 _BYTES: Final = {"type": "string", "format": "binary"}
 _BOUNDED: Final = (
     "The answer begins before the body ends, and the bounds of `live_ingest` hold: what passes one "
-    "is the stream's last event. A body that breaks off is never `done`."
+    "is the stream's last event. A body that breaks off is never `done`. A parameter that is not "
+    "listed here is refused."
 )
 
 
