@@ -223,10 +223,25 @@ async def test_only_what_a_request_can_ask_for_is_listed(
 ) -> None:
     for name in (".hidden", "a:b", "a..b", "back\\slash", " blank", "tab\t"):
         (voice_dir / f"{name}.wav").write_bytes(sound_file(tone(0.2)))
+    for name in ("README.txt", ".DS_Store", "notes.json", "wav", "loud.mp3"):
+        (voice_dir / name).write_bytes(sound_file(tone(0.2)))
     (voice_dir / "folder.wav").mkdir()
     async with open_scripted(speaking(), spec(), voice_dir=str(voice_dir)) as world:
         voices = (await world.client.get("/v1/audio/voices")).json()["voices"]
         assert voices == ["bob", "both", "broken"]
+
+
+async def test_a_recording_that_cannot_be_looked_at_is_left_out_of_the_list(
+    open_scripted: OpenWorld, voice_dir: Path
+) -> None:
+    (voice_dir / "gone.wav").symlink_to("/nowhere/gone.wav")
+    (voice_dir / "far.wav").symlink_to("x" * 300)  # fails as a folder of somebody else's does
+    async with open_scripted(speaking(voices=("v1",)), spec(), voice_dir=str(voice_dir)) as world:
+        reply = await world.client.get("/v1/audio/voices")
+        assert (reply.status, reply.json()) == (200, {"voices": ["bob", "both", "broken"]})
+        for name in ("gone", "far", "notes", "notes.txt"):
+            reply = await speak(world, voice=name)
+            assert (reply.status, reply.error()["param"]) == (400, "voice")
 
 
 async def test_without_a_folder_there_are_presets_and_the_familys_voices(

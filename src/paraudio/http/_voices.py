@@ -196,11 +196,7 @@ def _recorded(
         return None
     folder = Path(settings.voice_dir)
     path = folder / f"{ask.name}.wav"
-    try:
-        there = path.is_file()
-    except OSError:  # a name of letters that take more bytes than a name may have
-        there = False
-    if not there:
+    if not _is_file(path):
         return None
     source = OnServer(str(path.absolute()), ask.param)
     sound = source.decode([str(folder.absolute())], settings.max_request_body_bytes, check)
@@ -233,4 +229,12 @@ def recordings(settings: Settings) -> list[str]:
 
 def _is_voice(path: Path) -> bool:
     name = path.stem
-    return _is_bare(name) and name == name.strip() and path.is_file()
+    return _is_bare(name) and name == name.strip() and _is_file(path)
+
+
+def _is_file(path: Path) -> bool:
+    """Whether there is such a file, as far as one may look."""
+    try:
+        return path.is_file()
+    except OSError:  # a name of more bytes than one may have, a link to where one may not look
+        return False
