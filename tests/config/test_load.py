@@ -14,6 +14,7 @@ from paraudio.config import (
 )
 from paraudio.config._describe import HIDDEN
 from paraudio.config._layers import setting_places
+from paraudio.config._problems import shown
 from paraudio.errors import ConfigError
 
 
@@ -256,14 +257,32 @@ def test_files_that_may_come_later_are_only_told(tmp_path: Path) -> None:
     (tmp_path / "here.wav").touch()
     presets = {"a.b": {"voice_ref": "none.wav"}, "c": {"voice_ref": "here.wav"}}
     odd = model(path="none", voice_presets=presets, default_voice_preset={"voice_ref": "n.wav"})
-    data = {"models": [odd, model(id="b", path="")], "voice_dir": "voices"}
+    data = {
+        "models": [odd, model(id="b", path="")],
+        "voice_dir": "voices",
+        "allowed_paths": ["here.wav", "sounds", ".", "n" * 300],
+    }
     warnings = loaded(written(tmp_path, data)).warnings
     assert [line.split(":")[0] for line in warnings] == [
         "models[0].path",
         'models[0].voice_presets["a.b"].voice_ref',
         "models[0].default_voice_preset.voice_ref",
         "voice_dir",
+        "allowed_paths[1]",
+        "allowed_paths[3]",
     ]
+    sounds = shown(str(tmp_path / "sounds"))
+    assert warnings[-2] == (
+        f"allowed_paths[1]: there is no folder {sounds}; paths into it are refused"
+    )
+
+
+def test_a_folder_with_a_name_that_is_too_long_is_not_there(tmp_path: Path) -> None:
+    name = "n" * 300
+    (warning,) = loaded(written(tmp_path, {"voice_dir": name, "models": []})).warnings
+    assert warning.startswith("voice_dir: there is no folder ")
+    error = unloadable(written(tmp_path, {"journal": f"{name}/run.jsonl", "models": []}))
+    assert error.param == "journal"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,9 @@
 """The places that ``bind`` names: ``HOST:PORT``, ``unix:PATH``, ``inherited``."""
 
 import os
+import stat
+from collections.abc import Sequence
+from ipaddress import ip_address
 from typing import Final
 
 from paraudio.config._problems import refuse, shown
@@ -43,3 +46,43 @@ def checked_place(place: str) -> str:
             f"must be HOST:PORT, unix:PATH or inherited, not {shown(place)}: {error}"
         ) from None
     return place
+
+
+def checked_places(places: Sequence[str]) -> tuple[str, ...]:
+    """Refuse a place that is named twice: the second could not be listened on."""
+    first: dict[object, int] = {}
+    for index, place in enumerate(places):
+        same = _identity(place)
+        if same is not None and first.setdefault(same, index) != index:
+            reason = f"must not be {shown(place)}, which bind[{first[same]}] is already"
+            raise refuse(f"{reason}; keep one of them", index)
+    return tuple(places)
+
+
+def _identity(place: str) -> object:
+    """What two spellings of a place have in common; None where it may be named again."""
+    if place == INHERITED:
+        return place
+    if place.startswith(UNIX_PREFIX):
+        return os.path.normpath(place.removeprefix(UNIX_PREFIX))
+    host, port = split_address(place)
+    try:
+        host = str(ip_address(host))
+    except ValueError:
+        host = host.lower()
+    return (host, port) if port else None  # each 0 takes another free port
+
+
+def obstacle(place: str) -> str | None:
+    """What stands where a Unix socket is to appear and is none, in words; None where nothing is."""
+    if not place.startswith(UNIX_PREFIX):
+        return None
+    try:
+        mode = os.lstat(place.removeprefix(UNIX_PREFIX)).st_mode
+    except OSError:
+        return None
+    if stat.S_ISSOCK(mode):
+        return None  # of a server that is dead, or else listening says that it lives
+    if stat.S_ISDIR(mode):
+        return "a folder"
+    return "a link" if stat.S_ISLNK(mode) else "a file"

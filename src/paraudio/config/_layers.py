@@ -221,3 +221,8 @@ def overlay(base: Mapping[str, Any], layer: Layer) -> dict[str, Any]:
 def exists(path: str) -> bool:
     """Whether there is such a file or folder that we may look at."""
     return os.access(path, os.R_OK)
+
+
+def is_folder(path: str) -> bool:
+    """Whether there is such a folder, as far as we may look."""
+    return os.path.isdir(path)  # noqa: PTH112 - a Path raises of a name that is too long

@@ -1,5 +1,6 @@
 """File, environment and flags made one checked configuration."""
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -9,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from paraudio.config._address import obstacle
 from paraudio.config._defaults import DEFAULT_MODELS
 from paraudio.config._documents import Document, read_document
 from paraudio.config._layers import (
@@ -18,6 +20,7 @@ from paraudio.config._layers import (
     environment_layer,
     exists,
     flag_layer,
+    is_folder,
     overlay,
 )
 from paraudio.config._model import STORE_PREFIX, parse_model
@@ -291,10 +294,18 @@ def _unusable_paths(settings: Settings) -> list[Problem]:
                 key = f"tls.{name}"
                 message = f"{key} must be a file that can be read, not {shown(path)}"
                 problems.append(Problem(key, message, place=("tls", name)))
-    journal = None if settings.journal is None else Path(settings.journal)
-    if journal is not None and (journal.is_dir() or not journal.parent.is_dir()):
-        message = f"journal must be a file in a folder that exists, not {shown(str(journal))}"
+    journal = settings.journal
+    if journal is not None and (is_folder(journal) or not is_folder(str(Path(journal).parent))):
+        message = f"journal must be a file in a folder that exists, not {shown(journal)}"
         problems.append(Problem("journal", message, place=("journal",)))
+    for index, bound in enumerate(settings.bind):
+        if (what := obstacle(bound)) is not None:
+            key = f"bind[{index}]"
+            message = (
+                f"{key} must be a Unix socket or a path that is free, not {shown(bound)}, which is "
+                f"{what}; take another path, or move that away"
+            )
+            problems.append(Problem(key, message, place=("bind", index)))
     return problems
 
 
@@ -324,8 +335,13 @@ def _warnings(settings: Settings, document: Document | None) -> list[str]:
         if spec.path and not spec.path.startswith(STORE_PREFIX) and not exists(spec.path):
             lines.append(f"models[{index}].path: {shown(spec.path)} of {spec.id} cannot be read")
         lines += _missing_recordings(f"models[{index}]", spec)
-    if settings.voice_dir is not None and not Path(settings.voice_dir).is_dir():
+    if settings.voice_dir is not None and not is_folder(settings.voice_dir):
         lines.append(f"voice_dir: there is no folder {shown(settings.voice_dir)}")
+    lines += [
+        f"allowed_paths[{index}]: there is no folder {shown(path)}; paths into it are refused"
+        for index, path in enumerate(settings.allowed_paths)
+        if not os.access(path, os.F_OK)  # a file may stand there too: it allows itself
+    ]
     return lines
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, SkipValidation
 
-from paraudio.config._address import checked_place
+from paraudio.config._address import checked_place, checked_places
 from paraudio.config._kinds import (
     Count,
     FilledText,
@@ -81,7 +81,7 @@ class Settings(Strict):
     port: Annotated[int, whole(0, 65535)] = Field(
         default=8080, description="port to listen on; 0 takes a free one"
     )
-    bind: tuple[Place, ...] = Field(
+    bind: Annotated[tuple[Place, ...], AfterValidator(checked_places)] = Field(
         default=(),
         description="place to listen on instead of host and port: HOST:PORT, unix:PATH (an "
         "absolute path), or inherited (the sockets that a service manager passed)",
@@ -112,7 +112,10 @@ class Settings(Strict):
     idle_unload_ms: Milliseconds = Field(
         default=0, description="unload a model after this time without a request; 0 never does"
     )
-    min_free_memory_mb: Count = Field(default=0, description="memory that a load must leave free")
+    min_free_memory_mb: Count = Field(
+        default=0,
+        description="memory that a load must leave free, of the host's and of a container's",
+    )
     voice_dir: FilledText | None = Field(
         default=None, description="folder of reference voices: NAME.wav and prompt_text"
     )
