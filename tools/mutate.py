@@ -61,6 +61,7 @@ NEAREST: Final = {
     "_initialize.py": ("loading", "hanging_loads", "residency"),
     "_load.py": ("loading", "hanging_loads"),
     "_manage.py": ("registering", "ending", "survey"),
+    "_memory.py": ("free_memory",),
     "_model.py": ("shutdown",),
     "_phases.py": ("parts", "shutdown"),
     "_pool.py": ("parts", "loading", "reconfiguring"),

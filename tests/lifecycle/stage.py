@@ -272,7 +272,7 @@ async def open_stage(
     hang_timeout_s: float = 10.0,
     can_kill: bool = False,
     parallel_jobs: bool = True,
-    free_memory: Callable[[], int] = lambda: 2**40,
+    free_memory: Callable[[], int] | None = lambda: 2**40,
     family: Family | None = None,
     wrap: Callable[[Isolation], Isolation] | None = None,
     isolations: Sequence[IsolationName] = ("thread",),

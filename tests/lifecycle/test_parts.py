@@ -17,7 +17,6 @@ from paraudio.lifecycle import (
     Phase,
     State,
     Trigger,
-    free_host_memory,
     next_state,
 )
 from paraudio.lifecycle._changes import Changes
@@ -57,10 +56,6 @@ def test_everything_public_is_exported_and_there() -> None:
     assert sorted(lifecycle.__all__) == sorted(set(lifecycle.__all__))
     for name in lifecycle.__all__:
         assert hasattr(lifecycle, name)
-
-
-def test_free_memory_is_a_plausible_number_of_bytes() -> None:
-    assert 2**20 < free_host_memory() < 2**50
 
 
 async def test_a_change_wakes_everybody_who_waits_and_counts() -> None:

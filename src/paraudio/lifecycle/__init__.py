@@ -2,8 +2,9 @@
 
 from paraudio.lifecycle._abandoned import MOST_ABANDONED
 from paraudio.lifecycle._bulk import Unloaded
+from paraudio.lifecycle._memory import find_free_memory
 from paraudio.lifecycle._phases import Phase
-from paraudio.lifecycle._runtime import Runtime, free_host_memory
+from paraudio.lifecycle._runtime import Runtime
 from paraudio.lifecycle._settings import RuntimeSettings
 from paraudio.lifecycle._snapshot import ModelSnapshot, Place, Snapshot
 from paraudio.lifecycle._states import (
@@ -29,6 +30,6 @@ __all__ = [
     "Trigger",
     "Unloaded",
     "Use",
-    "free_host_memory",
+    "find_free_memory",
     "next_state",
 ]

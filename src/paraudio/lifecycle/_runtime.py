@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-import psutil
 import trio
 
 from paraudio.engines import Family
@@ -13,6 +12,7 @@ from paraudio.lifecycle._candidate import Checker
 from paraudio.lifecycle._changes import Changes
 from paraudio.lifecycle._context import Context
 from paraudio.lifecycle._manage import Management, Present, always
+from paraudio.lifecycle._memory import find_free_memory, free_host_memory
 from paraudio.lifecycle._phases import Phase, Phases
 from paraudio.lifecycle._registry import Registry
 from paraudio.lifecycle._settings import RuntimeSettings
@@ -28,12 +28,6 @@ from paraudio.lifecycle._use import Use
 from paraudio.spec import IsolationName, ModelSpec
 
 
-def free_host_memory() -> int:
-    """Free bytes of host memory, as far as they can be had without swapping."""
-    available: int = psutil.virtual_memory().available
-    return available
-
-
 class Runtime:
     """Owns every model, and outlives everybody who uses one.
 
@@ -43,7 +37,8 @@ class Runtime:
         isolations: Every isolation by name.
         record: Takes each transition.
         revision: What `Snapshot.revision` says; None counts the transitions of this runtime.
-        free_memory: Tells the free bytes of the memory that models load into; must not block.
+        free_memory: Tells the free bytes of the memory that models load into; must not block. None
+            takes what this process may still take of the host's, see `find_free_memory`.
     """
 
     def __init__(
@@ -54,10 +49,13 @@ class Runtime:
         isolations: Mapping[IsolationName, Isolation],
         record: Recorder = no_record,
         revision: Callable[[], int] | None = None,
-        free_memory: Callable[[], int] = free_host_memory,
+        free_memory: Callable[[], int] | None = None,
     ) -> None:
         self._changes = changes = Changes(record, revision)
         self._phases = phases = Phases(changes, settings.hang_timeout_ms / 1000)
+        if free_memory is None:
+            guarded = settings.min_free_memory_mb > 0
+            free_memory = find_free_memory() if guarded else free_host_memory
         checker = Checker(settings, families, isolations)
         self._context = Context(settings, changes, phases, checker)
         self._registry = Registry(self._context, free_memory)

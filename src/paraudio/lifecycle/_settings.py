@@ -15,7 +15,8 @@ class RuntimeSettings:
         max_queued_requests: Bound of each model's queue; 0 is no bound.
         max_loaded_models: How many pools may exist at once; 0 is any number.
         idle_unload_ms: Retire a model that was not used for so long; 0 is never.
-        min_free_memory_mb: Mebibytes that a load must leave free; 0 does not look.
+        min_free_memory_mb: Mebibytes that a load must leave free, of what `find_free_memory` tells;
+            0 does not look.
         isolation: Where sessions run when neither model nor family says.
         hang_timeout_ms: How long a backend call may ignore its stop, in milliseconds.
         load_timeout_ms: How long weights and sessions may take to be built; 0 is no bound.
