@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from tests.audio.containers import container, film, for_the_web
+from tests.audio.containers import container, film, for_the_web, patched
 from tests.audio.sounds import RATE, pitch, tone
 
 from paraudio.audio import decode
@@ -132,6 +132,18 @@ def test_a_stream_that_changes_its_channels_and_its_rate_is_read_as_it_changes()
         middle = audio.samples[round((at - 0.3) * 48_000) : round((at + 0.3) * 48_000)]
         assert pitch(middle, 48_000) == pytest.approx(440, abs=3)
         assert np.abs(middle).max() == pytest.approx(0.3, abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("layout", "order"), [("5.1", 0x7A_0006), ("6.1", 0x7D_0007), ("7.1", 0x80_0008)]
+)
+def test_a_mov_whose_channels_have_an_order_of_their_own_is_read(layout: str, order: int) -> None:
+    sound = tone(1.0, 48_000)
+    made = patched(
+        container("mov", "pcm_s16le", sound, rate=48_000, layout=layout), b"chan", 4, order
+    )
+    for _ in range(3):  # whoever frees twice what holds the order rarely lives that long
+        assert np.abs(decode(made).samples - sound).max() <= 2**-14
 
 
 def test_tags_in_any_encoding_are_no_matter() -> None:

@@ -262,8 +262,20 @@ def _sound_of(file: InputContainer) -> AudioStream:
             context.thread_count = 1
             # Flac carries checks, which its decoder only heeds when it is told to.
             context.options = {"err_detect": "crccheck+explode"} if context.name == "flac" else {}
+            _forget_order(context)
             return stream
     raise UnusableError("its sound is in a codec that is not taken here")
+
+
+def _forget_order(context: AudioCodecContext) -> None:
+    """Keep the count of the channels, not where they belong; nobody asks for that here.
+
+    An order of its own, as a mov of seven channels has it, lies in memory that PyAV gives to each
+    frame and to each layout without a copy, and each of them frees it: that ends the process.
+    """
+    channels = context.layout.nb_channels
+    if channels:
+        context.layout = f"{channels}C"
 
 
 def _reason(error: Exception) -> str:
