@@ -62,7 +62,8 @@ async def prepare_all(core: Core, use: Use, asks: Sequence[Ask]) -> list[Job]:
 
 
 def _confirmed(core: Core, use: Use, job: Job, ask: Ask) -> Job:
-    _check_language(core, use.spec, ask)
+    if ask.language is not None:
+        check_language(ask.language, languages_of(core, use.spec.id), ask.called("language"))
     return replace(job, voice=confirm(job.voice, use.voices, ask.voice, use.spec))
 
 
@@ -107,16 +108,29 @@ def _missing(ask: Ask, name: str, wants: str) -> None:
     raise InvalidRequestError(f"{param} is missing: this model needs {wants}", param=param)
 
 
-def _check_language(core: Core, spec: ModelSpec, ask: Ask) -> None:
-    """Refuse a language that the model's own list does not have; a region makes no difference."""
-    if ask.language is None:
-        return
-    known = core.runtime.model(spec.id).facts.get("languages")
-    if not isinstance(known, list) or not known:
-        return
-    names = sorted(str(tag) for tag in known)
-    if _primary(ask.language) not in {_primary(tag) for tag in names}:
-        raise refusal(ask.called("language"), f"one of {', '.join(names)}", ask.language)
+def languages_of(core: Core, model: str) -> list[str]:
+    """The languages that a model's family says it has; empty where it has not said.
+
+    Raises:
+        ModelNotFoundError: No model is registered under that ID.
+    """
+    known = core.runtime.model(model).facts.get("languages")
+    return sorted(str(tag) for tag in known) if isinstance(known, list) else []
+
+
+def check_language(language: str, known: Sequence[str], param: str) -> None:
+    """Refuse a language that the model's own list does not have; a region makes no difference.
+
+    Args:
+        language: A tag.
+        known: What `languages_of` gives; empty takes any.
+        param: The field that holds it.
+
+    Raises:
+        InvalidRequestError: It names the field and the languages that are known.
+    """
+    if known and _primary(language) not in map(_primary, known):
+        raise refusal(param, f"one of {', '.join(known)}", language)
 
 
 def _primary(tag: str) -> str:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Final
 
 from quart.wrappers import Response
@@ -12,6 +13,7 @@ from paraudio.http._core import Core, Route
 from paraudio.http._exchange import Exchange
 from paraudio.http._fields import Fields
 from paraudio.http._ingest import bounds_of
+from paraudio.http._prepare import languages_of
 from paraudio.http._realtime_config import Config, Hearing, Registered
 from paraudio.http._realtime_events import Dialect
 from paraudio.http._realtime_session import Opening, RealtimeSession
@@ -83,6 +85,7 @@ def registered(core: Core) -> Registered:
     detectors.sort(key=lambda spec: spec.family != _FAMILY)
     return Registered(
         find=lambda model: core.runtime.model(model).spec,
+        languages=partial(languages_of, core),
         detector=detectors[0].id if detectors else None,
     )
 

@@ -5,13 +5,14 @@
 does not name stays as it is.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from paraudio.errors import InvalidRequestError
 from paraudio.http._ask import language_field
 from paraudio.http._fields import Fields, refusal
+from paraudio.http._prepare import check_language
 from paraudio.http._realtime_sound import DEFAULT_RATE, MAX_RATE, MIN_RATE, TELEPHONE_RATE, Format
 from paraudio.spec import Json, ModelSpec, Task
 
@@ -87,10 +88,13 @@ class Registered:
 
     Attributes:
         find: Gives the metadata of a model by its ID, or raises `ModelNotFoundError`.
+        languages: Gives the languages that a model is known to have, by its ID; none where nobody
+            knows, as before its files were looked at.
         detector: The model that listens for speech where none is named, or None.
     """
 
     find: Callable[[str], ModelSpec]
+    languages: Callable[[str], Sequence[str]]
     detector: str | None = None
 
     def checked(self, model: str, task: Task, param: str) -> str:
@@ -180,9 +184,17 @@ def _hearing(known: Hearing, fields: Fields, models: Registered) -> Hearing:
         known = replace(known, model=models.checked(model, "asr", fields.param("model")))
     if "language" in given:
         known = replace(known, language=language_field(fields))
+    if model is not None or "language" in given:
+        _check_language(known, fields.param("language"), models)
     if "prompt" in given:
         known = replace(known, prompt=_prompt(fields))
     return known
+
+
+def _check_language(hearing: Hearing, param: str, models: Registered) -> None:
+    """Refuse now what the commit would: a model and a language that do not go together."""
+    if hearing.model is not None and hearing.language is not None:
+        check_language(hearing.language, models.languages(hearing.model), param)
 
 
 def _prompt(fields: Fields) -> str | None:
