@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from paraudio.config._problems import Place, Problem, SettingsError, dotted
 from paraudio.config._problems import shown as short
+from paraudio.config._toml import given_twice, told
 
 _PIECE: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,\n]|[^\s{}\[\]:,"]+')
 
@@ -75,7 +76,11 @@ def _read_toml(text: str, shown: str) -> tuple[Mapping[str, Any], Mapping[Place,
     try:
         return tomllib.loads(text), {}
     except tomllib.TOMLDecodeError as error:
-        raise _malformed("TOML", str(error), shown) from None
+        message, line = told(error, text)
+        twice = given_twice(text, message, line)
+        if twice is not None:
+            raise SettingsError([_twice(*twice, f"{shown}:{line}")]) from None
+        raise _malformed("TOML", message, f"{shown}:{line}") from None
     except (RecursionError, ValueError) as error:
         raise _malformed("TOML", _too_much(error), shown) from None
 
@@ -105,15 +110,19 @@ def _malformed(language: str, why: str, source: str) -> SettingsError:
     return SettingsError([Problem("", f"this is no valid {language}: {why}{hint}", source)])
 
 
+def _twice(place: Place, first: int, source: str) -> Problem:
+    key = dotted(place)
+    message = f"{key} is given twice, first in line {first}; keep one of them"
+    return Problem(key, message, source, place)
+
+
 def _lines(text: str, shown: str) -> dict[Place, int]:
     """The line of each key and item; refuses keys that are given twice."""
     lines: dict[Place, int] = {}
     problems = []
     for place, line in _places(text):
         if place in lines:
-            key = dotted(place)
-            message = f"{key} is given twice, first in line {lines[place]}; keep one of them"
-            problems.append(Problem(key, message, f"{shown}:{line}", place))
+            problems.append(_twice(place, lines[place], f"{shown}:{line}"))
         lines.setdefault(place, line)
     if problems:
         raise SettingsError(problems)
