@@ -81,6 +81,17 @@ def test_what_is_odd_is_a_warning(cli: Cli, tmp_path: Path) -> None:
     assert "has no models" in result.stderr
 
 
+def test_folders_that_are_not_there_are_warnings(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    data = {"models": [], "voice_dir": "v", "allowed_paths": ["here", "a"]}
+    result = cli("config", "check", str(write(tmp_path, data)))
+    assert result.exit_code == 0
+    voices, allowed, end = result.stderr.splitlines()
+    assert voices.startswith("warning: voice_dir: there is no folder ")
+    assert allowed.startswith("warning: allowed_paths[1]: there is no folder ")
+    assert end.endswith("server.json is right, with 2 warnings")
+
+
 def test_a_family_with_one_task_needs_none_said(cli: Cli, tmp_path: Path) -> None:
     data = {key: value for key, value in MODEL.items() if key != "task"}
     result = cli("config", "check", str(write(tmp_path, {"models": [data]})), "--json")

@@ -101,10 +101,12 @@ def test_what_is_no_journal_ends_with_2(cli: Cli, journal: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", ":1: not a journal: the file has no complete line"),
-        (b"\xff\x00\n" * 9, ":1: not JSON: "),
-        (b"[" * 100_000 + b"\n", ":1: not JSON: "),
-        (b"{}\n", ":1: not a journal: "),
+        (b"", "the file has no complete line"),
+        (b"RIFF\x00\x80\x00\x00WAVEfmt \n" * 9, "the first line is no JSON object"),
+        (b"Dear diary\n", "the first line is no JSON object"),
+        (b"[" * 100_000 + b"\n", "the first line is no JSON object"),
+        (b"[1]\n", "the first line is no JSON object"),
+        (b"{}\n", "the first line must name the format 'paraudio-journal'"),
     ],
 )
 def test_a_file_of_any_other_kind_ends_with_2(
@@ -114,7 +116,17 @@ def test_a_file_of_any_other_kind_ends_with_2(
     file.write_bytes(content)
     result = cli("verify", str(file))
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"error: {file}{said}")
+    assert result.stderr == (
+        f"error: {file} is no journal, as `paraudio serve --journal FILE` writes one: {said}\n"
+    )
+
+
+def test_a_journal_of_another_version_is_called_a_journal(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text('{"format": "paraudio-journal", "version": 9}\n')
+    result = cli("verify", str(file))
+    assert result.exit_code == 2
+    assert result.stderr == f"error: {file}:1: version 9 of the format is not known here\n"
 
 
 def test_a_folder_ends_with_2(cli: Cli, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from paraudio.errors import InvalidRequestError
 from paraudio.spec import Json
 
 if TYPE_CHECKING:
-    from paraudio.journal import Reader, Violation
+    from paraudio.journal import JournalError, Reader, Violation
 
 
 @click.command(cls=Formatted, epilog=EXIT_CODES)
@@ -76,10 +76,20 @@ def _check(file: Path) -> _Found:
                     phase = event.facts["phase"]
             checker.end()
     except JournalError as error:
-        message = str(error).removeprefix(f"line {error.line}: ")
-        raise InvalidRequestError(f"{file}:{error.line}: {message}", param="file") from None
+        raise InvalidRequestError(_flaw(file, error), param="file") from None
     violations = [(each, _lines(reader, each)) for each in checker.violations]
     return _Found(file, reader, phase == "stopped", violations)
+
+
+def _flaw(file: Path, error: "JournalError") -> str:
+    """What is wrong with a file: of one that is anything else, not which of its bytes."""
+    message = str(error).removeprefix(f"line {error.line}: ")
+    if error.line > 1 or not message.startswith("not "):
+        return f"{file}:{error.line}: {message}"
+    about = message.removeprefix("not a journal: ")
+    if about == message:
+        about = "the first line is no JSON object"
+    return f"{file} is no journal, as `paraudio serve --journal FILE` writes one: {about}"
 
 
 def _lines(reader: "Reader", violation: "Violation") -> list[int]:
