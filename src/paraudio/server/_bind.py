@@ -58,8 +58,10 @@ async def _open(settings: Settings, place: str, closing: ExitStack) -> list[trio
 def _hint(error: OSError, place: str) -> str:
     """What is behind an error, and what would do."""
     if error.errno == errno.EADDRINUSE:
-        other = "" if place else "; --port takes another one, and with 0 any that is free"
-        return f"; another program listens there{other}"
+        if place:  # places may overlap without being equal, as ":80" and "127.0.0.1:80" do
+            return "; another program, or another place of bind, listens there"
+        free = "--port takes another one, and with 0 any that is free"
+        return f"; another program listens there; {free}"
     if error.errno == errno.EACCES and not place.startswith(UNIX_PREFIX):
         return "; ports below 1024 need a privilege"
     return ""
