@@ -33,6 +33,7 @@ def container(
     layout: str = "mono",
     piped: bool = False,
     picture: bool = False,
+    pictures: int = 5,
     options: Mapping[str, str] | None = None,
     coding: Mapping[str, str] | None = None,
 ) -> bytes:
@@ -46,6 +47,7 @@ def container(
         layout: Of the channels, which all hold the same.
         piped: Whether nothing is written again, as a recorder's page does it.
         picture: Whether there is a video beside the sound.
+        pictures: How many pictures it has.
         options: Of the container.
         coding: Of the codec.
     """
@@ -57,7 +59,7 @@ def container(
         form = stream.codec_context.codec.audio_formats[0].name
         stream.codec_context.format = form
         if video is not None:
-            _film(file, video)
+            _film(file, video, pictures)
         frame = _frame(sound, form, layout)
         frame.sample_rate = rate
         frame.pts = 0
@@ -99,7 +101,7 @@ def _video(file: Any, codec: str = "") -> Any:
 
 def _film(file: Any, stream: Any, pictures: int = 5) -> None:
     for at in range(pictures):
-        frame = av.VideoFrame.from_ndarray(np.full((96, 64), at, np.uint8), format="yuv420p")
+        frame = av.VideoFrame.from_ndarray(np.full((96, 64), at % 256, np.uint8), format="yuv420p")
         frame.pts = at
         frame.time_base = Fraction(1, 25)
         file.mux(stream.encode(frame))

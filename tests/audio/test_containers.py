@@ -1,7 +1,10 @@
 """What browsers, phones and cameras send is heard, at its right length."""
 
+import io
 from collections.abc import Callable
+from typing import Any
 
+import av
 import numpy as np
 import pytest
 from tests.audio.containers import container, film, for_the_web, patched
@@ -144,6 +147,18 @@ def test_a_mov_whose_channels_have_an_order_of_their_own_is_read(layout: str, or
     )
     for _ in range(3):  # whoever frees twice what holds the order rarely lives that long
         assert np.abs(decode(made).samples - sound).max() <= 2**-14
+
+
+def test_a_packet_of_far_too_many_frames_is_a_clear_refusal() -> None:
+    sink = io.BytesIO()
+    with av.open(sink, "w", format="matroska") as file:
+        stream: Any = file.add_stream("pcm_u8", rate=RATE, layout="mono")
+        stream.codec_context.open()
+        packet = av.Packet(bytes(80 << 20))
+        packet.stream, packet.pts, packet.dts = stream, 0, 0
+        file.mux(packet)
+    with pytest.raises(InvalidRequestError, match="frames in one packet are too many"):
+        decode(sink.getvalue(), max_seconds=3 * 3600)
 
 
 def test_tags_in_any_encoding_are_no_matter() -> None:

@@ -2,6 +2,7 @@
 
 import io
 import struct
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from tests.audio.containers import container
 from tests.audio.sounds import file_of, tone
 
 from paraudio.audio import decode, encode
-from paraudio.audio._flac import is_plain
+from paraudio.audio._flac import _last, is_plain
 from paraudio.engines import Audio
 from paraudio.errors import InvalidRequestError
 
@@ -74,6 +75,54 @@ def test_what_looks_like_a_frame_behind_the_last_one_is_none() -> None:
     for tail in (junk, junk + b"\xff", junk + b"\xff\xf8", junk + b"\xff\xf8\x09\x18\0\0\0\0"):
         assert is_plain(memoryview(WHOLE + tail))
         assert len(decode(WHOLE + tail).samples) == len(LONG)
+
+
+@pytest.mark.parametrize("second", [WHOLE, file_of(SHORT, RATE, "FLAC")], ids=["same", "other"])
+@pytest.mark.parametrize("between", [0, (1 << 20) - len(WHOLE) % (1 << 20) + 40])
+def test_a_file_behind_the_file_is_not_passed_over(second: bytes, between: int) -> None:
+    data = WHOLE + bytes(between) + second
+    assert not is_plain(memoryview(data))
+    with pytest.raises(InvalidRequestError, match="flac"):
+        decode(data)
+
+
+def test_a_file_of_nothing_but_marks_is_judged_at_once() -> None:
+    mark = b"\xff\xf8\x69\x18\x05\x00"
+    looked = 0
+
+    class Counted(bytes):
+        """Counts the pieces that are taken of it."""
+
+        def __getitem__(self, at: Any) -> Any:
+            nonlocal looked
+            looked += 1
+            return super().__getitem__(at)
+
+    assert _last(Counted(mark * 40_000)) is None
+    assert looked <= 1000
+
+
+@pytest.mark.parametrize(
+    ("rate", "code"),
+    [(8000, 4), (44_100, 9), (192_000, 3), (12_000, 12), (12_345, 13), (88_210, 14)],
+)
+def test_a_file_whose_head_tells_another_rate_than_its_frames_is_not_plain(
+    rate: int, code: int
+) -> None:
+    plain = made(5000, rate=rate)
+    first = plain.index(b"\xff\xf8")
+    assert plain[first + 2] & 15 == code
+    assert is_plain(memoryview(plain))
+    changed = plain[:18] + (rate + 1 << 4 | plain[20] & 15).to_bytes(3) + plain[21:]
+    assert not is_plain(memoryview(changed))
+
+
+def test_tags_that_are_broken_do_not_cost_the_sound() -> None:
+    made = bytearray(container("flac", "flac", LONG, rate=RATE))
+    assert made[42] & 0x7F == 4  # the tags
+    made[46:50] = b"\xff" * 4  # who wrote it, in so many letters
+    assert is_plain(memoryview(made))
+    assert len(decode(bytes(made)).samples) == len(LONG)
 
 
 def crc(data: bytes, width: int, polynomial: int) -> int:

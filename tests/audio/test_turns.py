@@ -1,10 +1,11 @@
 """Threads in turns: never two at once, in order, a slice each."""
 
+import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 from tests.audio.containers import container
@@ -12,6 +13,7 @@ from tests.audio.sounds import tone
 
 from paraudio.audio import _demux, decode
 from paraudio.audio._turns import Turns
+from paraudio.errors import InvalidRequestError
 
 
 @contextmanager
@@ -114,6 +116,89 @@ def test_a_slice_goes_on_as_long_as_nobody_waits() -> None:
     assert turns.waiting == 0
 
 
+def test_who_has_no_turn_offers_nothing() -> None:
+    turns = Turns(slice_s=0.0)
+    order: list[str] = []
+
+    def other() -> None:
+        with turns.turn():
+            order.append("other")
+
+    def outsider() -> None:
+        turns.offer()
+        order.append("outsider")
+
+    waits = threading.Thread(target=other)
+    with turns.turn():
+        waits.start()
+        until_waiting(turns, 1)
+        with running(outsider):
+            pass
+        assert order == ["outsider"]
+        assert turns.waiting == 1
+    waits.join()
+
+
+class Interrupted(BaseException):
+    """What a signal's handler raises."""
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """A signal that is raised in the main thread as Ctrl-C is."""
+
+    def raise_it(signum: int, frame: object) -> None:
+        raise Interrupted
+
+    before = signal.signal(signal.SIGUSR1, raise_it)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("inside", [False, True], ids=["before", "between slices"])
+def test_a_wait_that_is_interrupted_keeps_nobody_from_working(*, inside: bool) -> None:
+    turns = Turns(slice_s=0.0)
+    entered = threading.Event()
+    main = threading.main_thread().ident
+    assert main is not None
+    interrupted = main
+
+    def other() -> None:
+        with turns.turn():
+            entered.set()
+            until_waiting(turns, 1)
+            signal.pthread_kill(interrupted, signal.SIGUSR1)
+
+    thread = threading.Thread(target=other)
+
+    def wait() -> None:
+        if not inside:
+            thread.start()
+            entered.wait()
+        with turns.turn():
+            thread.start()
+            until_waiting(turns, 1)
+            turns.offer()
+
+    with pytest.raises(Interrupted):
+        wait()
+    thread.join()
+    free: list[bool] = []
+
+    def work() -> None:
+        with turns.turn():
+            free.append(True)
+
+    later = threading.Thread(target=work, daemon=True)
+    later.start()
+    later.join(60)
+    assert free
+    assert turns.waiting == 0
+
+
 def test_a_turn_that_fails_is_passed_on() -> None:
     turns = Turns()
     with pytest.raises(ZeroDivisionError), turns.turn():
@@ -171,3 +256,33 @@ def test_a_file_lets_another_in_between_its_packets(turns: Turns) -> None:
     decode(MP3, check=check)
     other[0].join()
     assert seen[FIRST_INSIDE] > seen[FIRST_INSIDE - 1] > 0
+
+
+def test_a_film_is_left_between_its_pictures(turns: Turns) -> None:
+    looks = 0
+
+    def count() -> None:
+        nonlocal looks
+        looks += 1
+
+    made = container("matroska", "pcm_s16le", tone(0.1), picture=True, pictures=800)
+    assert len(decode(made, check=count).samples) == len(tone(0.1))
+    assert looks > 800 // 16
+
+
+def test_a_file_is_left_while_it_is_searched(turns: Turns, monkeypatch: pytest.MonkeyPatch) -> None:
+    offers = 0
+    offer = turns.offer
+
+    def count() -> None:
+        nonlocal offers
+        offers += 1
+        offer()
+
+    monkeypatch.setattr(turns, "offer", count)
+    half = len(MP3) // 2
+    decode(MP3)
+    before, offers = offers, 0
+    with suppress(InvalidRequestError):  # it may miss too much
+        decode(MP3[:half] + bytes(8 << 20) + MP3[half:])
+    assert offers > before + 8

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import numpy as np
@@ -146,7 +147,8 @@ def _open(view: memoryview, limits: _Limits) -> Source:
     if kind == "wav":
         return open_wav(file)
     if kind == "flac" and is_plain(file):
-        return open_flac(file)
+        with suppress(UnusableError):  # for its tags, which the other library reads over
+            return open_flac(file)
     from paraudio.audio._demux import DemuxSource  # noqa: PLC0415 - 20 MB, for those who need it
 
     return DemuxSource(file, kind, look=limits.look)

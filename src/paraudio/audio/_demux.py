@@ -81,6 +81,15 @@ def _bound_memory() -> None:
 _bound_memory()
 
 
+class _Shared(View):
+    """A file whose reader lets others work in between: a step may read all of it, for a mark."""
+
+    def read(self, size: int) -> bytes:
+        """Up to ``size`` bytes, none at the end."""
+        _TURNS.offer()
+        return super().read(size)
+
+
 class DemuxSource:
     """A file that ffmpeg's libraries read; only its first sound."""
 
@@ -105,8 +114,11 @@ class DemuxSource:
         elif kind == "ogg":
             check_pages(view)
         with ExitStack() as stack:
-            self._file = stack.enter_context(_open(View(view), kind))
+            self._file = stack.enter_context(_open(_Shared(view), kind))
             self._stream = _sound_of(self._file)
+            if kind == "flac":
+                # It carries checks, which its decoder only heeds when it is told to.
+                self._stream.codec_context.options = {"err_detect": "crccheck+explode"}
             self._stack = stack.pop_all()
 
     def __enter__(self) -> Self:
@@ -178,11 +190,13 @@ class DemuxSource:
 
     def _packets(self) -> "Iterator[av.Packet[AudioStream]]":
         try:
-            for count, packet in enumerate(self._file.demux(self._stream)):
+            # All of it, since PyAV skips what is not asked for, a whole film, in one step.
+            for count, packet in enumerate(self._file.demux()):
                 if count % _LOOK_EVERY == 0:
                     self._look()
-                    _TURNS.offer()
-                yield packet
+                _TURNS.offer()
+                if packet.stream_index == self._stream.index:
+                    yield cast("av.Packet[AudioStream]", packet)
         except av.FFmpegError as error:
             raise UnusableError(f"the {self._kind} is damaged ({_reason(error)})") from error
 
@@ -260,8 +274,6 @@ def _sound_of(file: InputContainer) -> AudioStream:
         context = cast("AudioCodecContext | None", stream.codec_context)
         if context is not None and context.name in _CODECS:
             context.thread_count = 1
-            # Flac carries checks, which its decoder only heeds when it is told to.
-            context.options = {"err_detect": "crccheck+explode"} if context.name == "flac" else {}
             _forget_order(context)
             return stream
     raise UnusableError("its sound is in a codec that is not taken here")

@@ -4,6 +4,7 @@ Only those go to the quicker library, which reads as far as the head says and no
 heads and frames: RFC 9639, sections 8.2 and 9.1.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,43 +14,62 @@ _HEAD: Final = 8 + 34
 _TAIL: Final = 1 << 18
 """Where the last frame is looked for; one of usual size, behind it tags, is in less."""
 
-_SYNCS: Final = (b"\xff\xf8", b"\xff\xf9")
+_MARK: Final = b"fLaC"
+_SEARCHED: Final = 1 << 20
+"""Bytes that are searched at once: the interpreter's lock is held as long as that takes."""
+
+_SYNC: Final = re.compile(rb"\xff[\xf8\xf9]")
+_MOST_SYNCS: Final = 1000
+"""How many marks are looked at; sound holds one in 32 KiB by chance, a file made to hurt any."""
+
 _MOST_BYTES: Final = 16
 """Of the head of a frame."""
 
 _EXTRA: Final = {6: 1, 7: 2}
 """Bytes at the end of a frame's head that hold its length, by its code."""
 
-_RATE_EXTRA: Final = {12: 1, 13: 2, 14: 2}
+_RATES: Final = {
+    code: rate * 50
+    for code, rate in enumerate((1764, 3528, 3840, 160, 320, 441, 480, 640, 882, 960, 1920), 1)
+}
+_RATE_EXTRA: Final = {12: (1, 1000), 13: (2, 1), 14: (2, 10)}
+"""Bytes behind those that hold the rate, by its code, and the unit that they count, in Hz."""
 
 
 def is_plain(data: memoryview) -> bool:
     """Whether the last frame of a file ends where its head says that the sound ends.
 
     Args:
-        data: The file, from ``fLaC`` on. A head that tells no length is not plain.
+        data: The file, from ``fLaC`` on. A head that tells no length is not plain, nor is a file
+            behind which there is another one.
     """
     if len(data) < _HEAD:
         return False
+    last = _last(bytes(data[_HEAD:][-_TAIL:]))
+    if last is None:
+        return False
     block = int.from_bytes(data[10:12])
+    rate = int.from_bytes(data[18:21]) >> 4
     told = int.from_bytes(data[21:26]) & 0xF_FFFF_FFFF
-    return told > 0 and _end(bytes(data[_HEAD:][-_TAIL:]), block) == told
+    ends = (last.number if last.varies else last.number * block) + last.samples
+    return ends == told > 0 and last.rate in {0, rate} and not _has_second(data)
 
 
-def _end(tail: bytes, block: int) -> int | None:
-    """Where the last frame ends, in frames of sound; None where there is none.
+def _has_second(data: memoryview) -> bool:
+    """Whether there is the mark of another file; by chance, there rarely is."""
+    return any(
+        bytes(data[at : at + _SEARCHED + len(_MARK) - 1]).find(_MARK) >= 0
+        for at in range(_HEAD, len(data), _SEARCHED)
+    )
 
-    Args:
-        tail: The end of a file.
-        block: Samples of each but the last frame, where all are equal.
-    """
-    behind = len(tail)
-    while (at := max(tail.rfind(sync, 0, behind) for sync in _SYNCS)) >= 0:
+
+def _last(tail: bytes) -> "_Frame | None":
+    """The last frame; None where there is none."""
+    syncs = [sync.start() for sync in _SYNC.finditer(tail)]
+    for at in reversed(syncs[-_MOST_SYNCS:]):
         found = _frame(tail[at : at + _MOST_BYTES])
         if found is not None:
-            start = found.number if found.varies else found.number * block
-            return start + found.samples
-        behind = at + 1  # marks do not overlap
+            return found
     return None
 
 
@@ -61,28 +81,33 @@ class _Frame:
         varies: Whether ``number`` counts samples, not frames, since frames differ in length.
         number: Its place.
         samples: Its length.
+        rate: In Hz; 0 where it is that of the file.
     """
 
     varies: bool
     number: int
     samples: int
+    rate: int
 
 
 def _frame(data: bytes) -> _Frame | None:
     """Read the head of a frame; None where it is none after all."""
     if len(data) < 6 or data[3] & 1:
         return None
-    length, rate = data[2] >> 4, data[2] & 15
+    length, code = data[2] >> 4, data[2] & 15
     numbered = _number(data[4:])
     if numbered is None or length == 0:
         return None
     number, at = numbered[0], 4 + numbered[1]
     extra = _EXTRA.get(length, 0)
     samples = _samples(length, data[at : at + extra])
-    at += extra + _RATE_EXTRA.get(rate, 0)
+    at += extra
+    extra, unit = _RATE_EXTRA.get(code, (0, 0))
+    rate = int.from_bytes(data[at : at + extra]) * unit or _RATES.get(code, 0)
+    at += extra
     if at >= len(data) or _crc8(data[:at]) != data[at]:
         return None
-    return _Frame(data[1] & 1 == 1, number, samples)
+    return _Frame(data[1] & 1 == 1, number, samples, rate)
 
 
 def _samples(code: int, extra: bytes) -> int:

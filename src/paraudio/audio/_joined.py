@@ -31,7 +31,7 @@ class Joined:
             The block that is full, or that ended because this frame is of another kind.
 
         Raises:
-            UnusableError: Its samples are of a kind that is not taken.
+            UnusableError: Its samples are of a kind that is not taken, or far too many.
         """
         ended = None
         kind = frame.sample_rate, frame.layout.nb_channels, frame.format.name
@@ -44,6 +44,8 @@ class Joined:
             self._queue.write(frame)
         except ValueError as error:
             raise UnusableError(f"its sound changes on the way ({error})") from error
+        except (MemoryError, RuntimeError) as error:  # the queue's words for the same
+            raise UnusableError(f"{frame.samples} frames in one packet are too many") from error
         full = self._queue.samples * kind[1] >= BLOCK_SAMPLES
         return self.rest() if full and ended is None else ended
 

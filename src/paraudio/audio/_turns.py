@@ -18,7 +18,7 @@ SLICE_S: Final = 0.005
 
 
 class Turns:
-    """Who may work. Only for threads; whoever waits cannot be interrupted, for some slices."""
+    """Who may work. Only for threads: they wait."""
 
     def __init__(
         self, *, slice_s: float = SLICE_S, clock: Callable[[], float] = time.monotonic
@@ -27,17 +27,19 @@ class Turns:
         self._clock = clock
         self._state = threading.Lock()
         self._waiting: deque[threading.Lock] = deque()
-        self._taken = False
+        self._holder: threading.Lock | None = None
+        self._worker = 0
         self._ends = 0.0
 
     @contextmanager
     def turn(self) -> Iterator[None]:
         """Wait for a turn, and pass it on when leaving, whatever happened."""
-        self._take()
+        gate = threading.Lock()
         try:
+            self._wait(gate)
             yield
         finally:
-            self._pass_on()
+            self._leave(gate)
 
     @property
     def waiting(self) -> int:
@@ -45,26 +47,34 @@ class Turns:
         return len(self._waiting)
 
     def offer(self) -> None:
-        """Pass the turn on and wait for the next, if the slice is over and somebody waits."""
-        if self._waiting and self._clock() >= self._ends:
-            self._pass_on()
-            self._take()
+        """Pass the turn on and wait for the next, if the slice is over and somebody waits.
 
-    def _take(self) -> None:
-        gate = threading.Lock()
-        gate.acquire()
+        Whoever has no turn offers nothing.
+        """
+        gate, mine = self._holder, self._worker == threading.get_ident()
+        if gate is not None and mine and self._waiting and self._clock() >= self._ends:
+            self._leave(gate)
+            self._wait(gate)
+
+    def _wait(self, gate: threading.Lock) -> None:
+        gate.acquire(blocking=False)  # shut, if it is not yet
         with self._state:
-            if self._taken:
-                self._waiting.append(gate)
-            else:
-                self._taken = True
+            if self._holder is None:
+                self._holder = gate
                 gate.release()
+            else:
+                self._waiting.append(gate)
         gate.acquire()  # opens with the turn
+        self._worker = threading.get_ident()
         self._ends = self._clock() + self._slice_s
 
-    def _pass_on(self) -> None:
+    def _leave(self, gate: threading.Lock) -> None:
+        """Pass the turn on, or wait no longer: a signal, Ctrl-C, may have ended the wait."""
         with self._state:
-            if self._waiting:
-                self._waiting.popleft().release()
-            else:
-                self._taken = False
+            if gate in self._waiting:
+                self._waiting.remove(gate)
+            elif self._holder is gate:
+                self._worker = 0
+                self._holder = self._waiting.popleft() if self._waiting else None
+                if self._holder is not None:
+                    self._holder.release()
