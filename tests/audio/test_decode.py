@@ -1,6 +1,7 @@
 import io
 import struct
 import time
+import tracemalloc
 from collections.abc import Iterator
 
 import numpy as np
@@ -10,6 +11,7 @@ from tests.audio.sounds import RATE, chunk, file_of, fmt, pcm16, pitch, riff, to
 
 from paraudio.audio import MAX_SAMPLES, decode
 from paraudio.audio._sniff import sniff
+from paraudio.audio._source import Sink
 from paraudio.engines import Stop, Stopped
 from paraudio.errors import InvalidRequestError
 
@@ -284,3 +286,32 @@ def test_frames_too_small_for_their_samples_are_refused(kind: int) -> None:
     head = struct.pack("<HHIIHH", kind, 2, RATE, RATE * 2, 3, 16)
     with pytest.raises(InvalidRequestError, match="2 samples of 16 bits are 3 bytes"):
         decode(riff(chunk(b"fmt ", head), chunk(b"data", bytes(999))))
+
+
+@pytest.mark.parametrize("kind", ["WAV", "FLAC", "MP3"])
+def test_a_long_sound_is_in_memory_about_once(kind: str) -> None:
+    data = file_of(tone(240.0, 44_100), 44_100, kind)
+    decode(file_of(tone(), RATE, kind))  # what is loaded for it stays
+    tracemalloc.start()
+    try:
+        samples = decode(data).samples
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 1.2 * samples.nbytes
+
+
+def test_a_sound_that_is_shorter_than_said_keeps_no_more_than_itself() -> None:
+    sink = Sink(expected=1_000_000)
+    for piece in (tone(), tone(0.5)):
+        sink.add(piece)
+    samples = sink.samples()
+    assert samples.base is None
+    np.testing.assert_array_equal(samples, np.concatenate([tone(), tone(0.5)]))
+
+
+def test_a_sound_that_is_longer_than_said_is_whole() -> None:
+    sink = Sink(expected=10)
+    for _ in range(9):
+        sink.add(tone())
+    np.testing.assert_array_equal(sink.samples(), np.tile(tone(), 9))

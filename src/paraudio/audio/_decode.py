@@ -11,8 +11,8 @@ from paraudio.audio._flac import is_plain
 from paraudio.audio._resample import MAX_RATE, MIN_RATE, Resampler
 from paraudio.audio._sndfile import open_flac, open_wav
 from paraudio.audio._sniff import TAKEN, name_other, sniff
-from paraudio.audio._source import Claim, Piece, Source, UnusableError
-from paraudio.engines import Audio, Samples
+from paraudio.audio._source import Claim, Piece, Sink, Source, UnusableError
+from paraudio.engines import Audio
 from paraudio.errors import InvalidRequestError
 
 MAX_SECONDS: Final = 4 * 3600.0
@@ -74,8 +74,9 @@ def decode(
     try:
         limits.look()
         with _open(view, limits) as source:
-            limits.judge(source.claim)
-            return _read(source, rate, most_rate, limits)
+            claim = source.claim
+            limits.judge(claim)
+            return _read(source, _Resampled(rate, most_rate, claim.seconds), limits)
     except UnusableError as error:
         message = f"{param} cannot be decoded: {error}"
         raise InvalidRequestError(message, param=param) from error
@@ -154,8 +155,7 @@ def _open(view: memoryview, limits: _Limits) -> Source:
     return DemuxSource(file, kind, look=limits.look)
 
 
-def _read(source: Source, rate: int | None, most_rate: int | None, limits: _Limits) -> Audio:
-    sink = _Resampled(rate, most_rate)
+def _read(source: Source, sink: "_Resampled", limits: _Limits) -> Audio:
     for piece in source.pieces():
         limits.count(piece)
         sink.add(piece)
@@ -166,13 +166,14 @@ def _read(source: Source, rate: int | None, most_rate: int | None, limits: _Limi
 class _Resampled:
     """Collects pieces at one rate: the one wanted, or that of the first."""
 
-    def __init__(self, rate: int | None, most_rate: int | None) -> None:
+    def __init__(self, rate: int | None, most_rate: int | None, seconds: float | None) -> None:
         self._rate = rate
         self._most_rate = most_rate
+        self._seconds = seconds or 0.0
         self._target = 0
         self._source = 0
         self._resampler: Resampler | None = None
-        self._pieces: list[Samples] = []
+        self._sink = Sink()
 
     def add(self, piece: Piece) -> None:
         """Append a piece; one of another rate than the last starts anew."""
@@ -183,7 +184,7 @@ class _Resampled:
         if resampler is None or piece.rate != self._source:
             self._finish()
             resampler = self._begin(piece.rate)
-        self._pieces.append(resampler.push(mono, last=False))
+        self._sink.add(resampler.push(mono, last=False))
 
     def audio(self) -> Audio:
         """The whole.
@@ -192,19 +193,20 @@ class _Resampled:
             UnusableError: There is nothing.
         """
         self._finish()
-        pieces = [piece for piece in self._pieces if len(piece)]
-        if not pieces:
+        samples = self._sink.samples()
+        if not len(samples):
             raise UnusableError("it holds no sound")
-        return Audio(pieces[0] if len(pieces) == 1 else np.concatenate(pieces), self._target)
+        return Audio(samples, self._target)
 
     def _begin(self, source: int) -> Resampler:
         if not self._target:
             target = source if self._rate is None else self._rate
             self._target = target if self._most_rate is None else min(target, self._most_rate)
+            self._sink = Sink(self._seconds * self._target)
         self._source = source
         self._resampler = Resampler(source, self._target)
         return self._resampler
 
     def _finish(self) -> None:
         if self._resampler is not None:
-            self._pieces.append(self._resampler.push(_NOTHING, last=True))
+            self._sink.add(self._resampler.push(_NOTHING, last=True))

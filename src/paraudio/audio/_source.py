@@ -6,11 +6,16 @@ from types import TracebackType
 from typing import Final, Protocol, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from paraudio.engines import Samples
 
 BLOCK_SAMPLES: Final = 1 << 18
 """About how many samples of all channels are read between two looks at the limits."""
+
+_SPARE: Final = 1 << 13
+_MOST_AHEAD: Final = 1 << 28
+"""The most frames that are asked for before they are there: 4 h at 16 kHz, a gibibyte."""
 
 
 class UnusableError(Exception):
@@ -74,3 +79,35 @@ class Source(Protocol):
         Raises:
             UnusableError: It is damaged, or ends before it said.
         """
+
+
+class Sink:
+    """Grows like a list but holds one array, so that the sound is in memory about once.
+
+    What is asked for ahead and never filled costs addresses, no memory.
+    """
+
+    def __init__(self, expected: float = 0.0) -> None:
+        """Start empty.
+
+        Args:
+            expected: About how many frames will come, if that is known.
+        """
+        ahead = min(round(expected * 1.01) + _SPARE, _MOST_AHEAD)
+        self._buffer: NDArray[np.float32] = np.empty(ahead, dtype=np.float32)
+        self._used = 0
+
+    def add(self, piece: Samples) -> None:
+        """Append a piece, shape [frames]."""
+        need = self._used + len(piece)
+        if need > len(self._buffer):
+            grown = np.empty(max(need, len(self._buffer) * 3 // 2), dtype=np.float32)
+            grown[: self._used] = self._buffer[: self._used]
+            self._buffer = grown
+        self._buffer[self._used : need] = piece
+        self._used = need
+
+    def samples(self) -> Samples:
+        """All pieces joined, shape [frames]; nothing much larger is kept alive by them."""
+        samples = self._buffer[: self._used]
+        return samples if 2 * self._used > len(self._buffer) else samples.copy()
