@@ -61,7 +61,7 @@ def test_equal_keys_of_different_objects_are_no_duplicates(tmp_path: Path) -> No
     ("text", "line", "why"),
     [
         ("", 1, "Expecting value"),
-        ('{\n"port": 1,\n}', 3, "property name"),
+        ('{\n"port": 1,\nx}', 3, "property name"),
         ("port: 8080", 1, "Expecting value"),
         ('{"a": 1} x', 1, "Extra data"),
         ("[1]", None, "the top level must be an object"),
