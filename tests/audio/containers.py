@@ -2,7 +2,7 @@
 
 import io
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -115,9 +115,25 @@ def _frame(sound: Samples, form: str, layout: str) -> av.AudioFrame:
     kind = {"u8": np.uint8, "s16": np.int16, "s32": np.int32, "flt": np.float32}[plain]
     mono = (sound * scale + (128 if plain == "u8" else 0)).astype(kind)
     planes = np.stack([mono] * channels)
+    if channels > 7:  # PyAV reads past the end of more planes; encoding lays them apart
+        form = plain
     if not form.endswith("p"):
         planes = planes.T.reshape(1, -1)
     return av.AudioFrame.from_ndarray(np.ascontiguousarray(planes), format=form, layout=layout)
+
+
+def doubles(values: Sequence[float]) -> bytes:
+    """A file of two channels with these numbers of 64 bits, whatever they are."""
+    sink = io.BytesIO()
+    with av.open(sink, "w", format="matroska") as file:
+        stream: Any = file.add_stream("pcm_f64le", rate=RATE, layout="stereo")
+        stream.codec_context.format = "dbl"
+        both = np.repeat(np.array(values, np.float64), 2)[np.newaxis]
+        frame = av.AudioFrame.from_ndarray(both, "dbl", "stereo")
+        frame.sample_rate = RATE
+        file.mux(stream.encode(frame))
+        file.mux(stream.encode(None))
+    return sink.getvalue()
 
 
 def box(name: bytes, *content: bytes, size: int | None = None) -> bytes:

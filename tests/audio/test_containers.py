@@ -120,6 +120,16 @@ def test_what_a_phone_writes_behind_the_file_is_no_matter(name: str) -> None:
     assert decode(made + trailer).seconds == pytest.approx(1.0, abs=0.05)
 
 
+@pytest.mark.parametrize(
+    ("kind", "codec"), [("mp4", "aac"), ("webm", "libopus"), ("mov", "pcm_s16le")]
+)
+def test_the_eight_channels_of_a_film_are_mixed(kind: str, codec: str) -> None:
+    audio = decode(container(kind, codec, tone(1.0, 48_000), rate=48_000, layout="7.1"))
+    middle = audio.samples[10_000:40_000]
+    assert pitch(middle, 48_000) == pytest.approx(440, abs=3)
+    assert np.abs(middle).max() == pytest.approx(0.3, abs=0.05)
+
+
 def test_a_stream_that_changes_its_channels_and_its_rate_is_read_as_it_changes() -> None:
     bare = {"write_xing": "0"}
     sound = tone(1.0, 48_000)

@@ -12,8 +12,8 @@ from paraudio.engines import Samples
 _SCALES: Final = {"i2": 2**15, "i4": 2**31, "i8": 2**63}
 
 _MAX_PLANES: Final = 7
-"""The most channels that lie apart. PyAV counts planes up to the first that is null, and the eight
-pointers of a frame have none behind them: it would read memory that is nobody's.
+"""The most channels that may lie apart. PyAV counts planes up to the first that is null, and the
+eight pointers of a frame have none behind them: it would read memory that is nobody's.
 """
 
 
@@ -23,6 +23,7 @@ class Joined:
     def __init__(self) -> None:
         self._queue = AudioFifo()
         self._kind: tuple[int, int, str] | None = None
+        self._packing: av.AudioResampler | None = None
 
     def add(self, frame: av.AudioFrame) -> av.AudioFrame | None:
         """Take a frame.
@@ -37,11 +38,12 @@ class Joined:
         kind = frame.sample_rate, frame.layout.nb_channels, frame.format.name
         if kind != self._kind:
             # The queue would take another count of channels, and read past their pointers.
-            _check(frame)
             ended, self._queue, self._kind = self.rest(), AudioFifo(), kind
+            self._packing = _packing(frame)
         frame.pts = None  # gaps in time are not the queue's affair
         try:
-            self._queue.write(frame)
+            for packed in (frame,) if self._packing is None else self._packing.resample(frame):
+                self._queue.write(packed)
         except ValueError as error:
             raise UnusableError(f"its sound changes on the way ({error})") from error
         except (MemoryError, RuntimeError) as error:  # the queue's words for the same
@@ -54,12 +56,11 @@ class Joined:
         return self._queue.read()
 
 
-def _check(frame: av.AudioFrame) -> None:
-    channels = frame.layout.nb_channels
-    if frame.format.is_planar and channels > _MAX_PLANES:
-        raise UnusableError(
-            f"it has {channels} channels; up to {_MAX_PLANES} are taken of its kind"
-        )
+def _packing(frame: av.AudioFrame) -> av.AudioResampler | None:
+    """What lays the channels of such frames together; None where they may lie as they do."""
+    if not frame.format.is_planar or frame.layout.nb_channels <= _MAX_PLANES:
+        return None
+    return av.AudioResampler(frame.format.packed.name, frame.layout, frame.sample_rate)
 
 
 def piece(block: av.AudioFrame) -> Piece:
@@ -80,7 +81,8 @@ def _floats(block: av.AudioFrame) -> Samples:
     planar = block.format.is_planar
     shaped = array.T if planar else array.reshape(-1, block.layout.nb_channels)
     kind = array.dtype.str[1:]
-    floats = np.asarray(shaped, dtype=np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):  # doubles may hold anything
+        floats = np.asarray(shaped, dtype=np.float32)
     if kind == "u1":
         floats -= 128
         floats /= 128

@@ -53,7 +53,8 @@ class Piece:
         """The mean of the channels, shape [frames]."""
         if self.samples.shape[1] == 1:
             return self.samples[:, 0]
-        return np.asarray(self.samples.mean(axis=1), dtype=np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):  # floats may hold anything
+            return np.asarray(self.samples.mean(axis=1), dtype=np.float32)
 
 
 class Source(Protocol):
