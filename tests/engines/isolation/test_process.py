@@ -80,7 +80,7 @@ async def test_a_job_that_cannot_be_sent_fails_and_the_worker_lives(
     session: SessionHandle,
 ) -> None:
     job = Job(task="asr", options={"f": lambda: None})  # type: ignore[dict-item]
-    with pytest.raises(BackendError, match="pickle|get local object"):
+    with pytest.raises(BackendError, match=r"pickle|get local object"):
         await session.run(job)
     assert (await session.run(say("hello"))).text == "1: hello"
 
