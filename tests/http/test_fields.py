@@ -169,10 +169,11 @@ def test_null_is_no_field() -> None:
     assert "a is missing" in refused(fields.items, "a", "a list").message
 
 
-def test_unknown_fields_are_named_with_the_known_ones() -> None:
-    error = refused(Fields({"id": "a", "idd": 1}).only, ("id",))
-    assert error.param == "idd"
-    assert "known fields: id" in error.message
+def test_unknown_fields_are_named_with_the_nearest_or_all_known_ones() -> None:
+    error = refused(Fields({"fence": "a", "fense": 1}).only, ("fence", "id"))
+    assert error.param == "fense"
+    assert "did you mean 'fence'?" in error.message
+    assert "known here: fence, id" in refused(Fields({"x": 1}).only, ("id", "fence")).message
 
 
 @pytest.mark.parametrize("read", ["text", "filled"])

@@ -258,18 +258,14 @@ async def test_a_wrong_field_is_refused_before_the_body_is_read(
 @pytest.mark.parametrize(
     ("path", "given", "meant"),
     [
-        (LISTEN, "samplerate", "sample_rate"),
-        (LISTEN, "sampleRate", "sample_rate"),
-        (LISTEN, "rate", "sample_rate"),
-        (LISTEN, "channel", "channels"),
-        (LISTEN, "busy_timeout", "busy_timeout_ms"),
-        (SPEAK, "responseFormat", "response_format"),
-        (SPEAK, "Voice", "voice"),
-        (SPEAK, "voice_reference", "voice_ref"),
-        (SPEAK, "streamformat", "stream_format"),
+        (LISTEN, "samplerate", "did you mean 'sample_rate'?"),
+        (LISTEN, "Sample_Rate", "did you mean 'sample_rate'?"),
+        (SPEAK, "streamformat", "did you mean 'stream_format'?"),
+        (LISTEN, "zzz", "known here: "),
+        (SPEAK, "z" * 10_000, "known here: "),
     ],
 )
-async def test_a_parameter_that_nobody_knows_is_refused_with_the_nearest_one_that_there_is(
+async def test_a_parameter_that_nobody_knows_is_refused_with_the_nearest_or_all_that_there_are(
     world: World, autojump_clock: MockClock, path: str, given: str, meant: str
 ) -> None:
     call = LiveCall(world, f"{path}?model=ears&{given}=8000", {})
@@ -278,12 +274,12 @@ async def test_a_parameter_that_nobody_knows_is_refused_with_the_nearest_one_tha
     await call.ended.wait()
     error = call.reply.error()
     assert (call.reply.status, error["type"]) == (400, "invalid_request_error")
-    assert error["param"] == given
-    assert f'"{given}"' in error["message"]
-    known = error["message"].rpartition(": ")[2].split(", ")
-    assert known[0] == meant
-    documented = Document({}).operations()[f"POST {path}"]["parameters"]
-    assert sorted(known) == sorted(parameter["name"] for parameter in documented)
+    assert error["param"][:40] == given[:40]
+    assert meant in error["message"]
+    if meant.endswith(": "):
+        documented = Document({}).operations()[f"POST {path}"]["parameters"]
+        known = error["message"].rpartition(meant)[2].split(", ")
+        assert known == sorted(parameter["name"] for parameter in documented)
     assert call.unread == 1
     assert world.idle()
     assert not world.model("ears").loaded

@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Final, NoReturn
 
+from paraudio.config import nearest
 from paraudio.errors import InvalidRequestError
 from paraudio.http._lift import LONG, Lifted
 from paraudio.spec import Json
@@ -89,13 +90,13 @@ class Fields:
         """Refuse every field that the route does not know.
 
         Raises:
-            InvalidRequestError: It names the first unknown field, and the known ones.
+            InvalidRequestError: It names the first unknown field, and the nearest known one, or
+                all of them.
         """
         for name in self._values:
             if name not in known:
-                hint = ", ".join(sorted(known)) or "none"
                 raise InvalidRequestError(
-                    f"{shown(name)} is not a field of this route; known fields: {hint}",
+                    f"{shown(name)} is not a field of this route; {nearest(name, known)}",
                     param=self.param(name),
                 )
 

@@ -1,7 +1,6 @@
 """The live routes: sound in while it is captured, text in while it is written."""
 
 from collections.abc import Collection
-from difflib import SequenceMatcher
 from typing import Final
 
 from quart.wrappers import Response
@@ -18,7 +17,7 @@ from paraudio.http._ask import (
 )
 from paraudio.http._core import Route
 from paraudio.http._exchange import Exchange
-from paraudio.http._fields import Fields, shown
+from paraudio.http._fields import Fields
 from paraudio.http._hearing import HEARING, HearingFrames
 from paraudio.http._live_pieces import SoundFormat, SoundPieces, TextPieces
 from paraudio.http._live_stream import open_live
@@ -36,9 +35,6 @@ _SPEAKING: Final = (
     *("response_format", "stream_format", "voice", "voice_ref", "reference_text", "speed"),
     *_ASKED,
 )
-
-_NAME_CHARACTERS: Final = 80
-"""How much of a name is compared: comparing a long one takes long."""
 
 # What curl sends with bytes that nobody labelled.
 _UNLABELLED: Final = frozenset({"", "application/x-www-form-urlencoded"})
@@ -127,25 +123,9 @@ def _query(exchange: Exchange, known: Collection[str]) -> Fields:
         InvalidRequestError: One is not known. Bare samples say nothing of themselves, so one that
             is misspelt would be heard as something else than it is, without a hint.
     """
-    given = exchange.request.args.to_dict()
-    for name in given:
-        if name not in known:
-            nearest = ", ".join(_nearest_first(name, known))
-            raise InvalidRequestError(
-                f"{shown(name)} is not a field of this route; known fields, the nearest first: "
-                f"{nearest}",
-                param=name,
-            )
-    return Fields(given, form=True)
-
-
-def _nearest_first(name: str, known: Collection[str]) -> list[str]:
-    given = name[:_NAME_CHARACTERS].lower()
-
-    def distance(one: str) -> tuple[bool, float]:
-        return given not in one, -SequenceMatcher(None, one, given).ratio()
-
-    return sorted(known, key=distance)
+    fields = Fields(exchange.request.args.to_dict(), form=True)
+    fields.only(known)
+    return fields
 
 
 ROUTES = (
