@@ -10,9 +10,10 @@ from typing import Any, Final
 
 from paraudio.config._problems import Place, Problem, SettingsError, dotted
 from paraudio.config._problems import shown as short
-from paraudio.config._toml import given_twice, told
 
 _PIECE: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,\n]|[^\s{}\[\]:,"]+')
+
+_TOML_PLACE: Final = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +77,8 @@ def _read_toml(text: str, shown: str) -> tuple[Mapping[str, Any], Mapping[Place,
     try:
         return tomllib.loads(text), {}
     except tomllib.TOMLDecodeError as error:
-        message, line = told(error, text)
-        twice = given_twice(text, message, line)
-        if twice is not None:
-            raise SettingsError([_twice(*twice, f"{shown}:{line}")]) from None
-        raise _malformed("TOML", message, f"{shown}:{line}") from None
+        why, line = _told(str(error), text)
+        raise _malformed("TOML", why, f"{shown}:{line}") from None
     except (RecursionError, ValueError) as error:
         raise _malformed("TOML", _too_much(error), shown) from None
 
@@ -99,6 +97,19 @@ def _read_json(text: str, shown: str) -> tuple[Mapping[str, Any], Mapping[Place,
     return data, _lines(text, shown)
 
 
+def _told(why: str, text: str) -> tuple[str, int]:
+    """What the reader of TOML says, without the place, and the line in which it stopped."""
+    found = _TOML_PLACE.search(why)
+    if found is None:
+        return why, 1
+    why = why[: found.start()]
+    if why.startswith("Cannot "):  # it means a key that is there already, and does not say which
+        why += "; is its key given before?"
+    if found[1] is None:
+        return f"{why} (at the end)", len(text.rstrip().split("\n"))
+    return why, int(found[1])
+
+
 def _too_much(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
@@ -110,19 +121,15 @@ def _malformed(language: str, why: str, source: str) -> SettingsError:
     return SettingsError([Problem("", f"this is no valid {language}: {why}{hint}", source)])
 
 
-def _twice(place: Place, first: int, source: str) -> Problem:
-    key = dotted(place)
-    message = f"{key} is given twice, first in line {first}; keep one of them"
-    return Problem(key, message, source, place)
-
-
 def _lines(text: str, shown: str) -> dict[Place, int]:
     """The line of each key and item; refuses keys that are given twice."""
     lines: dict[Place, int] = {}
     problems = []
     for place, line in _places(text):
         if place in lines:
-            problems.append(_twice(place, lines[place], f"{shown}:{line}"))
+            key = dotted(place)
+            message = f"{key} is given twice, first in line {lines[place]}; keep one of them"
+            problems.append(Problem(key, message, f"{shown}:{line}", place))
         lines.setdefault(place, line)
     if problems:
         raise SettingsError(problems)
