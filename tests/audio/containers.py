@@ -2,12 +2,13 @@
 
 import io
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
 import av
 import numpy as np
+from numpy.typing import NDArray
 from tests.audio.sounds import RATE, tone
 
 from paraudio.engines import Samples
@@ -27,7 +28,7 @@ class _Pipe:
 def container(
     kind: str,
     codec: str,
-    samples: Samples | None = None,
+    samples: Samples | NDArray[np.float64] | None = None,
     *,
     rate: int = RATE,
     layout: str = "mono",
@@ -108,11 +109,11 @@ def _film(file: Any, stream: Any, pictures: int = 5) -> None:
     file.mux(stream.encode(None))
 
 
-def _frame(sound: Samples, form: str, layout: str) -> av.AudioFrame:
+def _frame(sound: Samples | NDArray[np.float64], form: str, layout: str) -> av.AudioFrame:
     channels = av.AudioLayout(layout).nb_channels
     plain = form.removesuffix("p")
-    scale = {"u8": 127, "s16": 2**15 - 1, "s32": 2**31 - 200, "flt": 1}[plain]
-    kind = {"u8": np.uint8, "s16": np.int16, "s32": np.int32, "flt": np.float32}[plain]
+    scale = {"u8": 127, "s16": 2**15 - 1, "s32": 2**31 - 200, "flt": 1, "dbl": 1}[plain]
+    kind = {"u8": "u1", "s16": "i2", "s32": "i4", "flt": "f4", "dbl": "f8"}[plain]
     mono = (sound * scale + (128 if plain == "u8" else 0)).astype(kind)
     planes = np.stack([mono] * channels)
     if channels > 7:  # PyAV reads past the end of more planes; encoding lays them apart
@@ -120,20 +121,6 @@ def _frame(sound: Samples, form: str, layout: str) -> av.AudioFrame:
     if not form.endswith("p"):
         planes = planes.T.reshape(1, -1)
     return av.AudioFrame.from_ndarray(np.ascontiguousarray(planes), format=form, layout=layout)
-
-
-def doubles(values: Sequence[float]) -> bytes:
-    """A file of two channels with these numbers of 64 bits, whatever they are."""
-    sink = io.BytesIO()
-    with av.open(sink, "w", format="matroska") as file:
-        stream: Any = file.add_stream("pcm_f64le", rate=RATE, layout="stereo")
-        stream.codec_context.format = "dbl"
-        both = np.repeat(np.array(values, np.float64), 2)[np.newaxis]
-        frame = av.AudioFrame.from_ndarray(both, "dbl", "stereo")
-        frame.sample_rate = RATE
-        file.mux(stream.encode(frame))
-        file.mux(stream.encode(None))
-    return sink.getvalue()
 
 
 def box(name: bytes, *content: bytes, size: int | None = None) -> bytes:
