@@ -29,9 +29,20 @@ _EXTRA: Final = {6: 1, 7: 2}
 """Bytes at the end of a frame's head that hold its length, by its code."""
 
 _RATES: Final = {
-    code: rate * 50
-    for code, rate in enumerate((1764, 3528, 3840, 160, 320, 441, 480, 640, 882, 960, 1920), 1)
+    1: 88_200,
+    2: 176_400,
+    3: 192_000,
+    4: 8000,
+    5: 16_000,
+    6: 22_050,
+    7: 24_000,
+    8: 32_000,
+    9: 44_100,
+    10: 48_000,
+    11: 96_000,
 }
+"""In Hz, by their codes."""
+
 _RATE_EXTRA: Final = {12: (1, 1000), 13: (2, 1), 14: (2, 10)}
 """Bytes behind those that hold the rate, by its code, and the unit that they count, in Hz."""
 

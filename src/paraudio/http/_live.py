@@ -27,13 +27,23 @@ MAX_CHANNELS: Final = 16
 DEFAULT_RATE: Final = 16_000
 
 _ASKED: Final = (
-    *("model", "language", "seed", "options", "temperature", "instructions"),
+    "model",
+    "language",
+    "seed",
+    "options",
+    "temperature",
+    "instructions",
     "busy_timeout_ms",
 )
-_LISTENING: Final = ("sample_rate", "channels", "sample_format", "prompt", *_ASKED)
+_LISTENING: Final = (*_ASKED, "sample_rate", "channels", "sample_format", "prompt")
 _SPEAKING: Final = (
-    *("response_format", "stream_format", "voice", "voice_ref", "reference_text", "speed"),
     *_ASKED,
+    "response_format",
+    "stream_format",
+    "voice",
+    "voice_ref",
+    "reference_text",
+    "speed",
 )
 
 # What curl sends with bytes that nobody labelled.
