@@ -75,7 +75,9 @@ class Loader:
             told = _told(entry, error)
             self._note_cut(entry)
             entry.fail_load(ticket, told)
-            raise told from error.__cause__ if told is error else error
+            if told is error:
+                raise
+            raise told from error
         entry.publish(ticket, pool)
         published(pool)
 
